@@ -1,0 +1,192 @@
+"""The job directory's `job.json`: everything a machine needs to evaluate one candidate.
+
+    JOB/
+      job.json            this specification
+      baseline/           the baseline's sources
+      candidate/          the candidate's sources (absent when the baseline itself is judged)
+      reference.py        the oracle; never visible to a process that runs a candidate
+      data/               safetensors files that workloads name
+      result.json         written last and atomically, by `run_job`
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from astra_kernels.errors import UserError
+from astra_kernels.records.evaluation import OutputAccuracy
+
+JOB_FILE = "job.json"
+RESULT_FILE = "result.json"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArgumentSpec:
+    """One parameter of the entry point: `kind` is input, output, axis, scalar, workspace or stream."""
+
+    name: str
+    kind: str
+    ctype: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorSpec:
+    """A tensor or scalar (`shape` None) by axis names and element type."""
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...] | None
+    in_place_of: str | None = None
+    compare: str = "float"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramSpec:
+    """Sources under `directory`, and how they are built and called."""
+
+    directory: str
+    sources: tuple[str, ...]
+    entry_symbol: str
+    flags: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToleranceSpec:
+    """SOL-ExecBench's tolerance block."""
+
+    max_atol: float
+    max_rtol: float
+    required_matched_ratio: float
+    max_error_cap: float | None = None
+    allow_negative_inf: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputSpec:
+    """Where one input's values come from: `type` is random, scalar, safetensors or custom."""
+
+    type: str
+    distribution: str | None = None
+    value: bool | int | float | None = None
+    path: str | None = None
+    tensor_key: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadSpec:
+    """One workload with all axes resolved and a seed."""
+
+    uuid: str
+    axes: Mapping[str, int]
+    seed: int
+    inputs: Mapping[str, InputSpec]
+    timed: bool
+    tolerance: ToleranceSpec | None = None
+    minimum_bytes: int = 0
+    workspace_bytes: int = 0
+    baseline_accuracy: tuple[OutputAccuracy, ...] | None = None
+    """The baseline's error on this workload and seed when known from an earlier job; else the job runs the baseline too."""
+    baseline_modelled_us: float | None = None
+    """The baseline's modelled time when known from an earlier job on the same simulated device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Deadlines in seconds, and caps."""
+
+    build_s: float = 120.0
+    correctness_s: float = 120.0
+    time_s: float = 300.0
+    checked_elements: int = 8_000_000
+    """On a simulated device a workload with more tensor elements runs a sample of its blocks and is not checked."""
+    target_interval: float = 0.01
+    """Timing repeats until the ratio's interval is this narrow, relative, or `max_rounds` is reached."""
+    min_rounds: int = 10
+    max_rounds: int = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSpec:
+    """One evaluation."""
+
+    device: str
+    baseline: ProgramSpec
+    candidate: ProgramSpec | None
+    arguments: tuple[ArgumentSpec, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    workloads: tuple[WorkloadSpec, ...]
+    custom_inputs_entrypoint: str | None = None
+    profile: bool = False
+    limits: Limits = Limits()
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def subject(self) -> ProgramSpec:
+        """The program under judgement."""
+        return self.candidate or self.baseline
+
+
+def write_spec(job_dir: Path, spec: JobSpec) -> None:
+    """Write `job.json`."""
+    text = json.dumps(asdict(spec), indent=1, allow_nan=False)
+    (job_dir / JOB_FILE).write_text(text, encoding="utf-8")
+
+
+def read_spec(job_dir: Path) -> JobSpec:
+    """Read `job.json`.
+
+    Raises:
+        UserError: when it is missing, malformed, or of another schema version.
+    """
+    path = job_dir / JOB_FILE
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as a job: {error}") from error
+    if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:
+        raise UserError(f"{path}: schema_version is not {SCHEMA_VERSION}; use the Astra version that wrote it")
+    try:
+        return _decode(raw)
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: malformed job: {error}") from error
+
+
+def _decode(raw: dict[str, Any]) -> JobSpec:
+    candidate = raw["candidate"]
+    return JobSpec(
+        device=raw["device"],
+        baseline=_program(raw["baseline"]),
+        candidate=None if candidate is None else _program(candidate),
+        arguments=tuple(ArgumentSpec(**a) for a in raw["arguments"]),
+        inputs=tuple(_tensor(t) for t in raw["inputs"]),
+        outputs=tuple(_tensor(t) for t in raw["outputs"]),
+        workloads=tuple(_workload(w) for w in raw["workloads"]),
+        custom_inputs_entrypoint=raw["custom_inputs_entrypoint"],
+        profile=raw["profile"],
+        limits=Limits(**raw["limits"]),
+    )
+
+
+def _program(raw: dict[str, Any]) -> ProgramSpec:
+    return ProgramSpec(**{**raw, "sources": tuple(raw["sources"]), "flags": tuple(raw["flags"])})
+
+
+def _tensor(raw: dict[str, Any]) -> TensorSpec:
+    shape = raw["shape"]
+    return TensorSpec(**{**raw, "shape": None if shape is None else tuple(shape)})
+
+
+def _workload(raw: dict[str, Any]) -> WorkloadSpec:
+    known = raw["baseline_accuracy"]
+    changes = {
+        "inputs": {n: InputSpec(**i) for n, i in raw["inputs"].items()},
+        "tolerance": None if raw["tolerance"] is None else ToleranceSpec(**raw["tolerance"]),
+        "baseline_accuracy": None if known is None else tuple(OutputAccuracy(**a) for a in known),
+    }
+    return WorkloadSpec(**{**raw, **changes})

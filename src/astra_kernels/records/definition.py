@@ -6,7 +6,7 @@ The schema is FlashInfer-Bench's and SOL-ExecBench's Definition. Extensions of o
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -132,7 +132,9 @@ class Definition(Record):
     def _consistent(self) -> Self:
         for name in (*self.axes, *self.inputs, *self.outputs):
             if not name.isidentifier() or keyword.iskeyword(name):
-                raise ValueError(f"{name!r} is not a usable name: names become parameters of the reference")
+                raise ValueError(
+                    f"{name!r} is not a usable name: names become parameters of the reference"
+                )
         self._check_shapes()
         self._check_in_place()
         self._check_expressions()
@@ -145,32 +147,44 @@ class Definition(Record):
             for name, spec in specs.items():
                 for axis in spec.shape or ():
                     if axis not in self.axes:
-                        raise ValueError(f"{kind}.{name}.shape: unknown axis {axis!r} (axes: {', '.join(self.axes)})")
+                        raise ValueError(
+                            f"{kind}.{name}.shape: unknown axis {axis!r} (axes: {', '.join(self.axes)})"
+                        )
         for name, spec in self.outputs.items():
             if spec.shape is None:
-                raise ValueError(f"outputs.{name}.shape: a scalar output cannot be written by a kernel; use [] for 0-d")
+                raise ValueError(
+                    f"outputs.{name}.shape: a scalar output cannot be written by a kernel; use [] for 0-d"
+                )
 
     def _check_in_place(self) -> None:
         targets: set[str] = set()
         for name, spec in self.outputs.items():
             if spec.in_place_of is None:
                 if name in self.inputs:
-                    raise ValueError(f"outputs.{name}: the name of an input; give it in_place_of or another name")
+                    raise ValueError(
+                        f"outputs.{name}: the name of an input; give it in_place_of or another name"
+                    )
                 continue
             target = self.inputs.get(spec.in_place_of)
             if target is None:
                 raise ValueError(f"outputs.{name}.in_place_of: unknown input {spec.in_place_of!r}")
             if (target.shape, target.dtype) != (spec.shape, spec.dtype):
-                raise ValueError(f"outputs.{name}.in_place_of: shape and dtype differ from input {spec.in_place_of!r}")
+                raise ValueError(
+                    f"outputs.{name}.in_place_of: shape and dtype differ from input {spec.in_place_of!r}"
+                )
             if spec.in_place_of in targets:
-                raise ValueError(f"outputs.{name}.in_place_of: {spec.in_place_of!r} is overwritten twice")
+                raise ValueError(
+                    f"outputs.{name}.in_place_of: {spec.in_place_of!r} is overwritten twice"
+                )
             targets.add(spec.in_place_of)
 
     def _check_expressions(self) -> None:
         scalars = {n for n, s in self.inputs.items() if s.shape is None}
         for axis, spec in self.axes.items():
             if isinstance(spec, AxisExpr):
-                self._check_names(f"axes.{axis}.expression", spec.expression, self.axes.keys() - {axis})
+                self._check_names(
+                    f"axes.{axis}.expression", spec.expression, self.axes.keys() - {axis}
+                )
         self._expr_order()
         for index, constraint in enumerate(self.constraints):
             self._check_names(f"constraints[{index}]", constraint, self.axes.keys() | scalars)
@@ -179,19 +193,23 @@ class Definition(Record):
                 self._check_names(field, text, self.axes.keys())
 
     @staticmethod
-    def _check_names(field: str, expression: str, known: set[str]) -> None:
+    def _check_names(field: str, expression: str, known: Set[str]) -> None:
         unknown = names_in(expression) - known
         if unknown:
             raise ValueError(f"{field}: unknown axis {sorted(unknown)[0]!r} in {expression!r}")
 
     def _expr_order(self) -> tuple[str, ...]:
         """Names of expr axes in an order in which each depends on earlier ones only."""
-        waiting = {n: names_in(a.expression) for n, a in self.axes.items() if isinstance(a, AxisExpr)}
+        waiting = {
+            n: names_in(a.expression) for n, a in self.axes.items() if isinstance(a, AxisExpr)
+        }
         order: list[str] = []
         while waiting:
             ready = [n for n, needs in waiting.items() if not needs & waiting.keys()]
             if not ready:
-                raise ValueError(f"axes: expressions refer to each other in a circle: {', '.join(waiting)}")
+                raise ValueError(
+                    f"axes: expressions refer to each other in a circle: {', '.join(waiting)}"
+                )
             for name in ready:
                 del waiting[name]
             order += ready
@@ -211,7 +229,9 @@ class Definition(Record):
         """
         unknown = sizes.keys() - self.var_axes.keys()
         if unknown:
-            raise ValueError(f"axes: {sorted(unknown)[0]!r} is not a var axis (var axes: {', '.join(self.var_axes)})")
+            raise ValueError(
+                f"axes: {sorted(unknown)[0]!r} is not a var axis (var axes: {', '.join(self.var_axes)})"
+            )
         resolved: dict[str, int] = {}
         for name, axis in self.axes.items():
             if isinstance(axis, AxisConst):

@@ -20,7 +20,15 @@ DType = Literal[
 
 DTYPES: tuple[str, ...] = get_args(DType)
 
-_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
+_BYTES = {
+    "float64": 8,
+    "int64": 8,
+    "float32": 4,
+    "int32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int16": 2,
+}
 
 
 def dtype_bytes(dtype: str) -> int:

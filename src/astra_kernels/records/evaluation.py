@@ -241,6 +241,4 @@ class Passed(Common):
     """Geometric mean over the timed workloads: a `Measured` or `Modelled` whose times are geometric means."""
 
 
-Evaluation = (
-    BuildFailed | Rejected | Crashed | TimedOut | Incorrect | Unsafe | Quarantined | Passed
-)
+Evaluation = BuildFailed | Rejected | Crashed | TimedOut | Incorrect | Unsafe | Quarantined | Passed

@@ -72,13 +72,19 @@ def _value(node: ast.expr, names: Mapping[str, float]) -> float:
             return number
         case ast.Name(id=name):
             if name not in names:
-                raise _OutsideGrammarError(f"unknown name {name!r} (known: {', '.join(names) or 'none'})")
+                raise _OutsideGrammarError(
+                    f"unknown name {name!r} (known: {', '.join(names) or 'none'})"
+                )
             return names[name]
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             exponent = _value(right, names)
             if abs(exponent) > _MAX_EXPONENT:
                 raise _OutsideGrammarError(f"exponent {exponent} is beyond {_MAX_EXPONENT}")
-            return float(_value(left, names) ** exponent) if exponent < 0 else _value(left, names) ** exponent
+            return (
+                float(_value(left, names) ** exponent)
+                if exponent < 0
+                else _value(left, names) ** exponent
+            )
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             return _BINARY[type(op)](_value(left, names), _value(right, names))
         case ast.UnaryOp(op=ast.USub(), operand=operand):

@@ -14,7 +14,9 @@ from pydantic import Field, field_validator, model_validator
 from astra_kernels.records.base import Record
 from astra_kernels.records.definition import Definition
 
-CType = Literal["pointer", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool", "stream"]
+CType = Literal[
+    "pointer", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool", "stream"
+]
 
 _SCALAR_CTYPE: dict[str, CType] = {
     "float64": "float64",
@@ -148,11 +150,15 @@ class SolutionSpec(Record):
         elif name == "workspace" and self.workspace is not None:
             default = "pointer"
         elif spec is not None:
-            default = "pointer" if spec.shape is not None else _SCALAR_CTYPE.get(spec.dtype, "float32")
+            default = (
+                "pointer" if spec.shape is not None else _SCALAR_CTYPE.get(spec.dtype, "float32")
+            )
         elif name in definition.axes:
             default = "int64"
         else:
-            raise ValueError(f"arguments[{index}]: {name!r} is no input, output or axis of {definition.name!r}")
+            raise ValueError(
+                f"arguments[{index}]: {name!r} is no input, output or axis of {definition.name!r}"
+            )
         if isinstance(item, str):
             return Argument(name=name, ctype=default)
         if (item.ctype in ("pointer", "stream")) != (default in ("pointer", "stream")):
@@ -176,5 +182,7 @@ class Solution(Record):
         if len(set(paths)) != len(paths):
             raise ValueError("sources: the same path appears twice")
         if self.spec.entry_file not in paths:
-            raise ValueError(f"spec.entry_point: {self.spec.entry_file!r} is not among the sources ({', '.join(paths)})")
+            raise ValueError(
+                f"spec.entry_point: {self.spec.entry_file!r} is not among the sources ({', '.join(paths)})"
+            )
         return self

@@ -11,7 +11,17 @@ from astra_kernels.records.base import Record
 from astra_kernels.records.definition import Definition, Tolerance
 
 Distribution = Literal[
-    "normal", "uniform", "zeros", "ones", "large", "small", "denormal", "infinities", "ties", "sorted", "constant_rows"
+    "normal",
+    "uniform",
+    "zeros",
+    "ones",
+    "large",
+    "small",
+    "denormal",
+    "infinities",
+    "ties",
+    "sorted",
+    "constant_rows",
 ]
 """Kinds of random values. `normal` has unit variance; `large` and `small` are near the limits of what the operator's float type
 holds; `denormal` mixes subnormals in; `infinities` sets a few elements to ±inf; `ties` draws from few distinct values."""
@@ -85,11 +95,19 @@ class Workload(Record):
         if missing := definition.inputs.keys() - self.inputs.keys():
             raise ValueError(f"inputs: no source for {sorted(missing)[0]!r}")
         if unknown := self.inputs.keys() - definition.inputs.keys():
-            raise ValueError(f"inputs: {sorted(unknown)[0]!r} is not an input of {definition.name!r}")
+            raise ValueError(
+                f"inputs: {sorted(unknown)[0]!r} is not an input of {definition.name!r}"
+            )
         for name, source in self.inputs.items():
             scalar = definition.inputs[name].shape is None
             if isinstance(source, ScalarInput) != scalar and not isinstance(source, CustomInput):
-                kind = "a scalar: give {type: scalar, value}" if scalar else "a tensor: a scalar value does not fit"
+                kind = (
+                    "a scalar: give {type: scalar, value}"
+                    if scalar
+                    else "a tensor: a scalar value does not fit"
+                )
                 raise ValueError(f"inputs.{name}: the input is {kind}")
             if isinstance(source, CustomInput) and definition.custom_inputs_entrypoint is None:
-                raise ValueError(f"inputs.{name}: custom, but the definition has no custom_inputs_entrypoint")
+                raise ValueError(
+                    f"inputs.{name}: custom, but the definition has no custom_inputs_entrypoint"
+                )

@@ -1,0 +1,1 @@
+"""Records out: problem directories, kernels and diffs."""

@@ -1,0 +1,1 @@
+"""Other people's formats in, a Problem out."""

@@ -1,0 +1,88 @@
+"""The seams, on one page. Each has at least two implementations, or will have by design.
+
+Deliberately not seams: the judge, the timing statistics, the run log. A plug-in judge is a hole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.evaluation import Evaluation, Passed
+from astra_kernels.records.history import History
+from astra_kernels.records.plan import Diagnosis, Plan
+from astra_kernels.records.problem import Problem
+from astra_kernels.records.workload import Workload
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A coding agent's reasoned no."""
+
+    reason: str
+
+
+class Evaluator(Protocol):
+    """Judges candidates of one problem on one device."""
+
+    def evaluate(
+        self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int
+    ) -> Evaluation:
+        """Judge `candidate` on `workloads`, inputs drawn from `seed`; the baseline may be judged too.
+
+        Raises:
+            MachineFault: the machine failed, repeatedly.
+        """
+        ...
+
+
+class Strategy(Protocol):
+    """Decides where to search next, from history alone."""
+
+    def choose(self, history: History) -> Candidate:
+        """The candidate that the next round starts from."""
+        ...
+
+    def finished(self, history: History) -> str | None:
+        """Why the search is over, or None."""
+        ...
+
+
+class TestingAgent(Protocol):
+    """Proposes inputs that would break a wrong kernel. Proposals are data; verdicts are code."""
+
+    def propose(self, problem: Problem) -> tuple[Workload, ...]:
+        """Further workloads, to be checked but not timed."""
+        ...
+
+
+class ProfilingAgent(Protocol):
+    """Says what limits a kernel."""
+
+    def diagnose(self, candidate: Candidate, evaluation: Passed) -> Diagnosis:
+        """A diagnosis that cites counters."""
+        ...
+
+
+class PlanningAgent(Protocol):
+    """Says what to try."""
+
+    def plan(
+        self, parent: Candidate, diagnosis: Diagnosis | None, history: History
+    ) -> tuple[Plan, ...]:
+        """Plans for `parent`, best first; empty when there is nothing left to try.
+
+        `diagnosis` is None when the parent did not pass.
+        """
+        ...
+
+
+class CodingAgent(Protocol):
+    """Writes code."""
+
+    def write(
+        self, plan: Plan, parent: Candidate, history: History
+    ) -> tuple[Candidate, ...] | Refusal:
+        """Candidates that carry out `plan` on `parent`, most promising first."""
+        ...

@@ -1,0 +1,130 @@
+"""The log of a run, folded: what agents and strategies may know. A pure function of the events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.evaluation import Evaluation, Measured, Modelled, Passed
+from astra_kernels.records.plan import Diagnosis, Plan
+from astra_kernels.records.run import (
+    BaselineEvaluated,
+    CandidateEvaluated,
+    CodingRefused,
+    Diagnosed,
+    Event,
+    Planned,
+    RoundEnded,
+    RunConfig,
+    RunFinished,
+    RunStarted,
+    WinnerRemeasured,
+    WorkloadsProposed,
+)
+from astra_kernels.records.workload import Workload
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One candidate that was judged."""
+
+    round: int
+    plan: Plan
+    candidate: Candidate
+    evaluation: Evaluation
+
+
+def gain(evaluation: Evaluation | None) -> float | None:
+    """Baseline time over candidate time, measured or modelled; None when not passed or not established."""
+    if isinstance(evaluation, Passed):
+        match evaluation.geomean:
+            case Measured(ratio=ratio):
+                return ratio
+            case Modelled(gain=modelled):
+                return modelled
+    return None
+
+
+def beats_baseline(evaluation: Evaluation | None) -> bool:
+    """Whether the whole interval is above 1 (measured), or the gain exceeds the model's stated error (modelled)."""
+    if isinstance(evaluation, Passed):
+        match evaluation.geomean:
+            case Measured(ratio_low=low):
+                return low > 1.0
+            case Modelled(gain=modelled, model_error=error):
+                return modelled > 1.0 + error
+    return False
+
+
+@dataclass
+class History:
+    """What has happened so far in one run; `append` keeps it equal to the fold of the log."""
+
+    config: RunConfig | None = None
+    problem_digest: str = ""
+    baseline: Candidate | None = None
+    baseline_evaluation: Evaluation | None = None
+    workloads_proposed: bool = False
+    accepted_workloads: tuple[Workload, ...] = ()
+    attempts: list[Attempt] = field(default_factory=list)
+    refusals: list[CodingRefused] = field(default_factory=list)
+    diagnoses: list[Diagnosis] = field(default_factory=list)
+    plans: dict[int, tuple[Plan, ...]] = field(default_factory=dict)
+    rounds_ended: int = 0
+    elapsed_s: float = 0.0
+    remeasured: list[WinnerRemeasured] = field(default_factory=list)
+    finished: RunFinished | None = None
+
+    @staticmethod
+    def fold(events: Iterable[Event]) -> History:
+        """The history that `events` tell."""
+        history = History()
+        for event in events:
+            history.append(event)
+        return history
+
+    def append(self, event: Event) -> None:
+        """Take in one more event."""
+        self.elapsed_s = max(self.elapsed_s, event.elapsed_s)
+        match event:
+            case RunStarted():
+                self.config, self.problem_digest = event.config, event.problem_digest
+            case BaselineEvaluated():
+                self.baseline, self.baseline_evaluation = event.candidate, event.evaluation
+            case WorkloadsProposed():
+                self.workloads_proposed, self.accepted_workloads = True, event.accepted
+            case Diagnosed():
+                self.diagnoses.append(event.diagnosis)
+            case Planned():
+                self.plans[event.round] = event.plans
+            case CodingRefused():
+                self.refusals.append(event)
+            case CandidateEvaluated():
+                self.attempts.append(
+                    Attempt(event.round, event.plan, event.candidate, event.evaluation)
+                )
+            case RoundEnded():
+                self.rounds_ended = event.round
+            case WinnerRemeasured():
+                self.remeasured.append(event)
+            case RunFinished():
+                self.finished = event
+
+    def ranked(self) -> list[Attempt]:
+        """Attempts that passed with a time, fastest first; of equals the earlier."""
+        timed = [a for a in self.attempts if gain(a.evaluation) is not None]
+        return sorted(timed, key=lambda a: -(gain(a.evaluation) or 0.0))
+
+    def best(self) -> Attempt | None:
+        """The fastest attempt that beats the baseline, or None."""
+        return next((a for a in self.ranked() if beats_baseline(a.evaluation)), None)
+
+    def evaluation_of(self, candidate_id: str) -> Evaluation | None:
+        """The latest evaluation of a candidate, the baseline included."""
+        for attempt in reversed(self.attempts):
+            if attempt.candidate.id == candidate_id:
+                return attempt.evaluation
+        if self.baseline is not None and self.baseline.id == candidate_id:
+            return self.baseline_evaluation
+        return None

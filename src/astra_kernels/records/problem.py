@@ -1,0 +1,70 @@
+"""A problem: definition, workloads, reference and baseline, checked against each other."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from astra_kernels.records.base import Record
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.definition import Definition
+from astra_kernels.records.solution import SolutionSpec
+from astra_kernels.records.workload import Workload
+
+
+class DataFile(Record):
+    """A safetensors file that workloads name, by content hash, so that a run notices when it changes."""
+
+    path: str
+    sha256: str
+
+
+class Problem(Record):
+    """Everything needed to judge a candidate."""
+
+    definition: Definition
+    workloads: tuple[Workload, ...] = Field(min_length=1)
+    reference: str
+    """Python source that defines `run`, and `reference_fp64` where there is one."""
+    spec: SolutionSpec
+    baseline: Candidate
+    data: tuple[DataFile, ...] = ()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        seen: set[str] = set()
+        for workload in self.workloads:
+            if workload.uuid in seen:
+                raise ValueError(f"workload.jsonl: uuid {workload.uuid!r} appears twice")
+            seen.add(workload.uuid)
+            try:
+                workload.check_against(self.definition)
+            except ValueError as error:
+                raise ValueError(f"workload.jsonl: workload {workload.uuid!r}: {error}") from error
+        if self.spec.binding not in ("c", None):
+            raise ValueError(
+                f"baseline/solution.json: binding {self.spec.binding!r} is not supported yet; "
+                "write an extern \"C\" entry point and set spec.binding to 'c'"
+            )
+        try:
+            self.spec.resolved_arguments(self.definition)
+        except ValueError as error:
+            raise ValueError(f"baseline/solution.json: spec.{error}") from error
+        return self
+
+    @property
+    def name(self) -> str:
+        """The definition's name."""
+        return self.definition.name
+
+    @cached_property
+    def digest(self) -> str:
+        """Content hash: a run continues only with the problem that it was started with."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+    def with_workloads(self, more: tuple[Workload, ...]) -> Problem:
+        """The same problem with further workloads."""
+        return self.model_copy(update={"workloads": (*self.workloads, *more)})

@@ -1,0 +1,167 @@
+"""A run is an append-only log of events; these are the events, and the configuration that starts one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from astra_kernels.records.base import Record
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.evaluation import Evaluation
+from astra_kernels.records.plan import Diagnosis, Plan
+from astra_kernels.records.workload import Workload
+
+JudgedEvaluation = Annotated[Evaluation, Field(discriminator="outcome")]
+"""An evaluation as it is read back from JSON."""
+
+
+class Budget(Record):
+    """Limits that hold across resumes; None is no limit."""
+
+    rounds: int = Field(5, ge=1)
+    candidates: int | None = Field(None, ge=1)
+    seconds: float | None = Field(None, gt=0)
+
+
+class RunConfig(Record):
+    """Everything that was decided when the run began; resolved once, saved first."""
+
+    device: str
+    strategy: Literal["linear"] = "linear"
+    keep_best: bool = True
+    """False is the paper's unconditional replacement: the next round builds on the newest candidate even if it failed."""
+    agents: Literal["rules"] = "rules"
+    budget: Budget = Budget()
+    candidates_per_round: int = Field(3, ge=1)
+    """Points of the chosen technique that are tried in one round."""
+    seed: int = 0
+
+
+class EventBase(Record):
+    """What every event carries."""
+
+    at: str
+    """UTC, ISO 8601."""
+    elapsed_s: float
+    """Seconds of work so far, over all sessions of the run."""
+
+
+class RunStarted(EventBase):
+    """First line of every log."""
+
+    event: Literal["run_started"] = "run_started"
+    config: RunConfig
+    problem: str
+    problem_digest: str
+    astra_version: str
+
+
+class RunResumed(EventBase):
+    """The log was read back and the run goes on."""
+
+    event: Literal["run_resumed"] = "run_resumed"
+    astra_version: str
+
+
+class BaselineEvaluated(EventBase):
+    """The baseline against its own reference, on the problem's workloads."""
+
+    event: Literal["baseline_evaluated"] = "baseline_evaluated"
+    candidate: Candidate
+    evaluation: JudgedEvaluation
+
+
+class WorkloadsProposed(EventBase):
+    """What the testing agent proposed, and which of it counts because the baseline agrees with the reference on it."""
+
+    event: Literal["workloads_proposed"] = "workloads_proposed"
+    accepted: tuple[Workload, ...]
+    refused: dict[str, str]
+    """Reason by uuid."""
+
+
+class Diagnosed(EventBase):
+    """The profiling agent's word."""
+
+    event: Literal["diagnosed"] = "diagnosed"
+    round: int
+    diagnosis: Diagnosis
+
+
+class Planned(EventBase):
+    """The planning agent's word, best first."""
+
+    event: Literal["planned"] = "planned"
+    round: int
+    plans: tuple[Plan, ...]
+
+
+class CodingRefused(EventBase):
+    """The coding agent could not carry out a plan."""
+
+    event: Literal["coding_refused"] = "coding_refused"
+    round: int
+    plan: Plan
+    reason: str
+
+
+class CandidateEvaluated(EventBase):
+    """A candidate and its outcome."""
+
+    event: Literal["candidate_evaluated"] = "candidate_evaluated"
+    round: int
+    plan: Plan
+    candidate: Candidate
+    evaluation: JudgedEvaluation
+
+
+class MachineFaulted(EventBase):
+    """The machine failed while a candidate was judged; charged to nobody."""
+
+    event: Literal["machine_faulted"] = "machine_faulted"
+    candidate: str
+    detail: str
+
+
+class RoundEnded(EventBase):
+    """A round is complete: a resume begins with the next."""
+
+    event: Literal["round_ended"] = "round_ended"
+    round: int
+
+
+class WinnerRemeasured(EventBase):
+    """The best candidate judged again in fresh processes with fresh seeds, so that luck of the search does not reach the headline."""
+
+    event: Literal["winner_remeasured"] = "winner_remeasured"
+    candidate: str
+    evaluation: JudgedEvaluation
+    holds: bool
+    """Whether it beats the baseline again."""
+
+
+class RunFinished(EventBase):
+    """Last line of a run that ended by itself."""
+
+    event: Literal["run_finished"] = "run_finished"
+    reason: str
+    best: str | None
+    """Identifier of the best candidate; None when no candidate beats the baseline."""
+
+
+Event = Annotated[
+    RunStarted
+    | RunResumed
+    | BaselineEvaluated
+    | WorkloadsProposed
+    | Diagnosed
+    | Planned
+    | CodingRefused
+    | CandidateEvaluated
+    | MachineFaulted
+    | RoundEnded
+    | WinnerRemeasured
+    | RunFinished,
+    Field(discriminator="event"),
+]

@@ -1,0 +1,179 @@
+"""The run directory: an append-only log and the sources it mentions. The only state of a run; the only writer.
+
+RUN/
+  events.jsonl     one event a line, flushed to disk before it counts
+  sources/HASH     the text of every source file of every candidate, once
+  problem/         the problem as it was when the run began
+  best/            the winning files and changes.diff, written at the end
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from astra_kernels.errors import MachineFault, RunError
+from astra_kernels.records.run import Event
+
+EVENTS = "events.jsonl"
+SOURCES = "sources"
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+class RunStore:
+    """Appends to and reads one run directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @staticmethod
+    def create(directory: Path) -> RunStore:
+        """Make a new, empty run directory.
+
+        Raises:
+            RunError: when it exists and is not empty, or cannot be written.
+        """
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            if any(directory.iterdir()):
+                raise RunError(
+                    f"{directory}: not empty; choose another --run, or go on with --resume {directory}"
+                )
+            (directory / SOURCES).mkdir()
+            probe = directory / ".writable"
+            probe.write_bytes(b"\0" * 4096)
+            probe.unlink()
+        except OSError as error:
+            raise RunError(
+                f"{directory}: cannot be written: {error.strerror or error}; choose another --run"
+            ) from None
+        return RunStore(directory)
+
+    @staticmethod
+    def open(directory: Path) -> RunStore:
+        """Open an existing run directory.
+
+        Raises:
+            RunError: when it holds no run.
+        """
+        if not (directory / EVENTS).is_file():
+            raise RunError(f"{directory}: no run here (no {EVENTS})")
+        return RunStore(directory)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for one writer.
+
+        Raises:
+            RunError: when another process writes to it.
+        """
+        try:
+            stream = (self.directory / ".lock").open("w")
+        except OSError as error:
+            raise RunError(
+                f"{self.directory}: cannot be written: {error.strerror or error}"
+            ) from None
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(
+                    f"{self.directory}: another process is working on this run"
+                ) from None
+            yield
+
+    def append(self, event: Event) -> None:
+        """Append one event; it is on disk when this returns.
+
+        Raises:
+            MachineFault: when the disk is full or gone. The log stays readable: a torn line is cut at the next append or read.
+        """
+        raw = _EVENT.dump_python(event, mode="json")
+        try:
+            self._externalise(raw)
+            line = (json.dumps(raw, allow_nan=False, separators=(",", ":")) + "\n").encode()
+            with (self.directory / EVENTS).open("ab") as stream:
+                start = stream.tell()
+                try:
+                    stream.write(line)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                except OSError:
+                    stream.truncate(start)
+                    raise
+        except OSError as error:
+            raise MachineFault(
+                f"{self.directory}: the run could not be written: {error.strerror or error}; "
+                f"free some space, then go on with --resume {self.directory}"
+            ) from None
+
+    def cut_torn_line(self) -> None:
+        """Remove a last line that a killed writer left unfinished."""
+        path = self.directory / EVENTS
+        data = path.read_bytes()
+        if data and not data.endswith(b"\n"):
+            with path.open("r+b") as stream:
+                stream.truncate(data.rfind(b"\n") + 1)
+
+    def events(self) -> list[Event]:
+        """Every event so far, oldest first; an unfinished last line does not count.
+
+        Raises:
+            RunError: when the log is damaged; the message names the line.
+        """
+        path = self.directory / EVENTS
+        try:
+            lines = path.read_bytes().split(b"\n")[:-1]
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
+        events = []
+        for number, line in enumerate(lines, start=1):
+            try:
+                raw = json.loads(line)
+                self._internalise(raw)
+                events.append(_EVENT.validate_python(_tuples(raw)))
+            except (ValueError, ValidationError, OSError, AttributeError) as error:
+                raise RunError(
+                    f"{path}:{number}: damaged event: {str(error).splitlines()[0]}"
+                ) from None
+        return events
+
+    def _externalise(self, raw: dict[str, Any]) -> None:
+        """Move source texts out of the event, into files named by their hash."""
+        candidate = raw.get("candidate")
+        if isinstance(candidate, dict):
+            for path, text in candidate["sources"].items():
+                data = text.encode()
+                digest = hashlib.sha256(data).hexdigest()
+                target = self.directory / SOURCES / digest
+                if not target.exists():
+                    partial = target.with_suffix(".partial")
+                    with partial.open("wb") as stream:
+                        stream.write(data)
+                        stream.flush()
+                        os.fsync(stream.fileno())
+                    partial.replace(target)
+                candidate["sources"][path] = digest
+
+    def _internalise(self, raw: dict[str, Any]) -> None:
+        candidate = raw.get("candidate")
+        if isinstance(candidate, dict):
+            for path, digest in candidate["sources"].items():
+                candidate["sources"][path] = (self.directory / SOURCES / digest).read_text("utf-8")
+
+
+def _tuples(value: Any) -> Any:
+    """JSON arrays as tuples, which frozen records hold."""
+    if isinstance(value, list):
+        return tuple(_tuples(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _tuples(v) for k, v in value.items()}
+    return value

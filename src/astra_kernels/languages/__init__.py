@@ -1,0 +1,1 @@
+"""Turning sources of a kernel language into something a device can load."""

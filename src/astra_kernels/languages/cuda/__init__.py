@@ -1,0 +1,1 @@
+"""CUDA C++: find the compiler, build in a sandbox, read what the build produced."""

@@ -1,0 +1,176 @@
+"""Compiling a kernel: one nvcc call, in a sandbox, makes one library.
+
+The library holds host code, PTX and machine code, and links the shared CUDA runtime, so that the
+same file runs on a real device and, with a stand-in runtime, on a simulated one.
+"""
+
+import dataclasses
+import hashlib
+import time
+from pathlib import Path
+
+from astra_kernels.errors import MachineFault
+from astra_kernels.languages.cuda.cache import BuildCache, cache_key, machine_faults
+from astra_kernels.languages.cuda.diagnostics import Diagnostic, parse_log, tidy_log
+from astra_kernels.languages.cuda.elf import ElfError, read_symbols
+from astra_kernels.languages.cuda.outcome import BuildFailure, Built
+from astra_kernels.languages.cuda.request import BuildRequest, flag_words, refusals
+from astra_kernels.languages.cuda.resources import demangle, parse_resources
+from astra_kernels.languages.cuda.toolchain import Toolchain
+from astra_kernels.languages.sandbox.policy import SandboxPolicy
+from astra_kernels.languages.sandbox.run import Completed, run_sandboxed
+
+DEFAULT_DEADLINE_S = 120.0
+
+_OUTPUT_FILE_BYTES = 512 * 1024**2
+_LIBRARY = "library.so"
+_MOST_THREADS = 8
+_MACHINE_FULL = "No space left on device"
+_HOST_SETS = ("-shared", "-cudart", "none", "-Xcompiler", "-fPIC", "-Xlinker", "--no-undefined")
+_DEVICE_SETS = ("-lineinfo", "--no-compress", "--resource-usage")
+
+
+def build(
+    request: BuildRequest,
+    toolchain: Toolchain,
+    cache_dir: Path,
+    deadline_s: float = DEFAULT_DEADLINE_S,
+) -> Built | BuildFailure:
+    """Builds a kernel, or says why it cannot be built.
+
+    Args:
+        request: sources and flags, both untrusted.
+        toolchain: what `find_toolchain` found.
+        cache_dir: where finished builds are kept; an equal request is answered from there.
+        deadline_s: wall-clock seconds for the compiler.
+
+    Raises:
+        MachineFault: `cache_dir` cannot be written, the disk is full, or no process can be started.
+    """
+    refused = tuple(
+        Diagnostic("error", file, 0, None, reason, "request") for file, reason in refusals(request)
+    )
+    if refused:
+        return BuildFailure(refused, _as_log(refused), timed_out=False, wall_s=0.0)
+    cache = BuildCache(cache_dir)
+    key = cache_key(request, toolchain)
+    built: Built | BuildFailure | None = cache.read(key)
+    if built is None:
+        with cache.scratch() as scratch:
+            built = _compile(request, toolchain, scratch, deadline_s)
+            if isinstance(built, Built):
+                built = cache.write(key, built)
+    return _with_entries(built, request) if isinstance(built, Built) else built
+
+
+def _compile(
+    request: BuildRequest, toolchain: Toolchain, scratch: Path, deadline_s: float
+) -> Built | BuildFailure:
+    """Runs nvcc in `scratch` and reads what it left there."""
+    started = time.monotonic()
+    tree = scratch / "sources"
+    with machine_faults(f"sources cannot be written to {scratch}"):
+        for name, text in request.sources.items():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).write_text(text)
+    done = run_sandboxed(
+        ["/bin/sh", "-c", 'cd sources && exec "$@"', "sh", *_command(request, toolchain)],
+        policy=_policy(request, toolchain, scratch, deadline_s),
+    )
+    wall_s = time.monotonic() - started
+    log = tidy_log(done.stderr + done.stdout, {f"{tree}/": "", f"{scratch}/": ""})
+    _raise_if_machine_failed(done, log)
+    diagnostics = parse_log(log)
+    library = scratch / _LIBRARY
+    if done.timed_out:
+        return BuildFailure(diagnostics, log, timed_out=True, wall_s=wall_s)
+    if done.returncode != 0 or not library.is_file():
+        diagnostics = diagnostics or (_unexplained(done),)
+        return BuildFailure(diagnostics, log, timed_out=False, wall_s=wall_s)
+    data = library.read_bytes()
+    try:
+        symbols = read_symbols(data)
+    except ElfError as error:
+        damaged = Diagnostic("error", "", 0, None, str(error), "linker")
+        return BuildFailure((*diagnostics, damaged), log, timed_out=False, wall_s=wall_s)
+    kernels = parse_resources(log)
+    names = demangle([kernel.name for kernel in kernels])
+    return Built(
+        library=library,
+        digest=hashlib.sha256(data).hexdigest(),
+        kernels=tuple(
+            dataclasses.replace(kernel, demangled=names.get(kernel.name, kernel.name))
+            for kernel in kernels
+        ),
+        warnings=tuple(one for one in diagnostics if one.severity == "warning"),
+        symbols=symbols,
+        wall_s=wall_s,
+        cached=False,
+        sandbox=done.sandbox,
+        source_root=str(tree),
+    )
+
+
+def _command(request: BuildRequest, toolchain: Toolchain) -> list[str]:
+    code = f"arch={request.compute},code=[{request.compute},{request.arch}]"
+    threads = min(max(2, len(request.translation_units)), _MOST_THREADS)  # 2: host beside device
+    includes = [word for path in request.include_dirs for word in ("-isystem", str(path))]
+    return [
+        *(str(toolchain.nvcc), "-std=c++17", "-O3"),
+        *flag_words(request.flags),
+        *_HOST_SETS,
+        *_DEVICE_SETS,
+        *("-gencode", code),
+        *("--threads", str(threads)),
+        *("-I.", *includes),
+        *request.translation_units,
+        *(f"-L{path}" for path in toolchain.library_dirs),
+        *(f"-l:{toolchain.cudart}", "-o", f"../{_LIBRARY}"),
+    ]
+
+
+def _policy(
+    request: BuildRequest, toolchain: Toolchain, scratch: Path, deadline_s: float
+) -> SandboxPolicy:
+    host_bin = toolchain.host.path.parent
+    return SandboxPolicy(
+        scratch=scratch,
+        deadline_s=deadline_s,
+        readable=(toolchain.root, *request.include_dirs, host_bin.parent),
+        environment={"PATH": f"{host_bin}:/usr/bin:/bin", "LC_ALL": "C"},
+        file_bytes=_OUTPUT_FILE_BYTES,
+    )
+
+
+def _raise_if_machine_failed(done: Completed, log: str) -> None:
+    if done.returncode != 0 and _MACHINE_FULL in log:
+        raise MachineFault(f"the disk is full: {_MACHINE_FULL} while compiling")
+
+
+def _unexplained(done: Completed) -> Diagnostic:
+    code = done.returncode or 0
+    how = f"killed by signal {-code}" if code < 0 else f"exit code {code} and no message"
+    return Diagnostic("error", "", 0, None, f"nvcc ended with {how}", "nvcc")
+
+
+def _with_entries(built: Built, request: BuildRequest) -> Built | BuildFailure:
+    """Refuses a library that does not export what it will be called by."""
+    missing = [name for name in request.entry_symbols if name not in built.symbols.exported]
+    diagnostics = tuple(
+        Diagnostic(
+            "error",
+            "",
+            0,
+            None,
+            f'the entry point {name} is not exported; declare it extern "C"',
+            "linker",
+        )
+        for name in missing
+    )
+    if not diagnostics:
+        return built
+    return BuildFailure(diagnostics, _as_log(diagnostics), timed_out=False, wall_s=built.wall_s)
+
+
+def _as_log(diagnostics: tuple[Diagnostic, ...]) -> str:
+    return "".join(f"{one.file or 'request'}: error: {one.message}\n" for one in diagnostics)

@@ -32,8 +32,7 @@ __global__ void silu_and_mul_vector_kernel(__half* __restrict__ out,
     HalfVec result;
 #pragma unroll
     for (int j = 0; j < kVec; ++j) {
-      result.lane[j] =
-          __float2half_rn(silu(__half2float(x.lane[j])) * __half2float(gate.lane[j]));
+      result.lane[j] = __float2half_rn(silu(__half2float(x.lane[j])) * __half2float(gate.lane[j]));
     }
     out_row[i] = result;
   }
@@ -73,7 +72,7 @@ extern "C" int silu_and_mul(void* out, const void* input, int64_t tokens, int64_
         out_data, input_data, columns);
   } else {
     silu_and_mul_scalar_kernel<<<grid, threads_for(columns), 0, stream>>>(out_data, input_data,
-                                                                         columns);
+                                                                          columns);
   }
   return cudaGetLastError();
 }

@@ -1,7 +1,9 @@
 """merge_attn_states_lse: two attention states over disjoint keys become one (log-sum-exps in base 2)."""
 
+import ml_dtypes
 import numpy as np
 
+_ELEMENT = ml_dtypes.bfloat16
 _ELEMENTS_AT_ONCE = 1 << 20  # of `v_a`, per step: bounds the memory of the temporaries
 
 
@@ -35,3 +37,26 @@ def run(v_a, s_a, v_b, s_b):
 def reference_fp64(v_a, s_a, v_b, s_b):
     """The same in float64 throughout."""
     return _merge(v_a, s_a, v_b, s_b, np.float64, np.float64, np.float64)
+
+
+def make_inputs(axes, device):
+    """Values as in serving: a log-sum-exp over a few hundred keys or more, about 10, and now and then a special case.
+
+    Of every 97 states one has side a empty, one side b, one both; one pair lies 200 apart, one is equal.
+    """
+    random = np.random.default_rng(np.random.randint(1 << 31))
+    states = (axes["seq_len"], axes["num_heads"])
+    shape = (*states, axes["head_dim"])
+    s_a = random.normal(10, 2, states).astype(np.float32)
+    s_b = random.normal(10, 2, states).astype(np.float32)
+    flat_a, flat_b = s_a.reshape(-1), s_b.reshape(-1)
+    flat_b[3::97] = flat_a[3::97] - 200
+    flat_b[4::97] = flat_a[4::97]
+    flat_a[0::97] = flat_a[2::97] = -np.inf
+    flat_b[1::97] = flat_b[2::97] = -np.inf
+    return {
+        "v_a": random.standard_normal(shape, dtype=np.float32).astype(_ELEMENT),
+        "s_a": s_a,
+        "v_b": random.standard_normal(shape, dtype=np.float32).astype(_ELEMENT),
+        "s_b": s_b,
+    }

@@ -1,0 +1,1 @@
+// Empty on purpose: norm.cuh includes this header and needs nothing of it here.

@@ -4,18 +4,18 @@ The library holds host code, PTX and machine code, and links the shared CUDA run
 same file runs on a real device and, with a stand-in runtime, on a simulated one.
 """
 
-import dataclasses
 import hashlib
+import shutil
 import time
 from pathlib import Path
 
 from astra_kernels.errors import MachineFault
 from astra_kernels.languages.cuda.cache import BuildCache, cache_key, machine_faults
-from astra_kernels.languages.cuda.diagnostics import Diagnostic, parse_log, tidy_log
+from astra_kernels.languages.cuda.diagnostics import Diagnostic, Tool, parse_log, tidy_log
 from astra_kernels.languages.cuda.elf import ElfError, read_symbols
 from astra_kernels.languages.cuda.outcome import BuildFailure, Built
 from astra_kernels.languages.cuda.request import BuildRequest, flag_words, refusals
-from astra_kernels.languages.cuda.resources import demangle, parse_resources
+from astra_kernels.languages.cuda.resources import read_resources
 from astra_kernels.languages.cuda.toolchain import Toolchain
 from astra_kernels.languages.sandbox.policy import SandboxPolicy
 from astra_kernels.languages.sandbox.run import Completed, run_sandboxed
@@ -25,6 +25,7 @@ DEFAULT_DEADLINE_S = 120.0
 _OUTPUT_FILE_BYTES = 512 * 1024**2
 _LIBRARY = "library.so"
 _MOST_THREADS = 8
+_DISK_FULL_BYTES = 16 * 1024**2
 _MACHINE_FULL = "No space left on device"
 _HOST_SETS = ("-shared", "-cudart", "none", "-Xcompiler", "-fPIC", "-Xlinker", "--no-undefined")
 _DEVICE_SETS = ("-lineinfo", "--no-compress", "--resource-usage")
@@ -47,9 +48,7 @@ def build(
     Raises:
         MachineFault: `cache_dir` cannot be written, the disk is full, or no process can be started.
     """
-    refused = tuple(
-        Diagnostic("error", file, 0, None, reason, "request") for file, reason in refusals(request)
-    )
+    refused = tuple(_error(reason, "request", file) for file, reason in refusals(request))
     if refused:
         return BuildFailure(refused, _as_log(refused), timed_out=False, wall_s=0.0)
     cache = BuildCache(cache_dir)
@@ -79,29 +78,26 @@ def _compile(
     )
     wall_s = time.monotonic() - started
     log = tidy_log(done.stderr + done.stdout, {f"{tree}/": "", f"{scratch}/": ""})
-    _raise_if_machine_failed(done, log)
+    if _MACHINE_FULL in log and shutil.disk_usage(scratch).free < _DISK_FULL_BYTES:
+        raise MachineFault(f"the disk of {scratch.parent} is full: {_MACHINE_FULL.lower()}")
     diagnostics = parse_log(log)
     library = scratch / _LIBRARY
     if done.timed_out:
-        return BuildFailure(diagnostics, log, timed_out=True, wall_s=wall_s)
+        late = _error(f"the build took longer than {deadline_s:g} s", "nvcc")
+        return BuildFailure((*diagnostics, late), log, timed_out=True, wall_s=wall_s)
     if done.returncode != 0 or not library.is_file():
         diagnostics = diagnostics or (_unexplained(done),)
         return BuildFailure(diagnostics, log, timed_out=False, wall_s=wall_s)
     data = library.read_bytes()
     try:
-        symbols = read_symbols(data)
+        symbols, kernels = read_symbols(data), read_resources(log, data)
     except ElfError as error:
-        damaged = Diagnostic("error", "", 0, None, str(error), "linker")
+        damaged = _error(str(error), "linker")
         return BuildFailure((*diagnostics, damaged), log, timed_out=False, wall_s=wall_s)
-    kernels = parse_resources(log)
-    names = demangle([kernel.name for kernel in kernels])
     return Built(
         library=library,
         digest=hashlib.sha256(data).hexdigest(),
-        kernels=tuple(
-            dataclasses.replace(kernel, demangled=names.get(kernel.name, kernel.name))
-            for kernel in kernels
-        ),
+        kernels=kernels,
         warnings=tuple(one for one in diagnostics if one.severity == "warning"),
         symbols=symbols,
         wall_s=wall_s,
@@ -132,44 +128,35 @@ def _command(request: BuildRequest, toolchain: Toolchain) -> list[str]:
 def _policy(
     request: BuildRequest, toolchain: Toolchain, scratch: Path, deadline_s: float
 ) -> SandboxPolicy:
-    host_bin = toolchain.host.path.parent
     return SandboxPolicy(
         scratch=scratch,
         deadline_s=deadline_s,
-        readable=(toolchain.root, *request.include_dirs, host_bin.parent),
-        environment={"PATH": f"{host_bin}:/usr/bin:/bin", "LC_ALL": "C"},
+        readable=(toolchain.root, *request.include_dirs, *toolchain.host.directories()),
+        environment={"PATH": f"{toolchain.host.path.parent}:/usr/bin:/bin", "LC_ALL": "C"},
         file_bytes=_OUTPUT_FILE_BYTES,
     )
-
-
-def _raise_if_machine_failed(done: Completed, log: str) -> None:
-    if done.returncode != 0 and _MACHINE_FULL in log:
-        raise MachineFault(f"the disk is full: {_MACHINE_FULL} while compiling")
 
 
 def _unexplained(done: Completed) -> Diagnostic:
     code = done.returncode or 0
     how = f"killed by signal {-code}" if code < 0 else f"exit code {code} and no message"
-    return Diagnostic("error", "", 0, None, f"nvcc ended with {how}", "nvcc")
+    return _error(f"nvcc ended with {how}", "nvcc")
 
 
 def _with_entries(built: Built, request: BuildRequest) -> Built | BuildFailure:
     """Refuses a library that does not export what it will be called by."""
-    missing = [name for name in request.entry_symbols if name not in built.symbols.exported]
-    diagnostics = tuple(
-        Diagnostic(
-            "error",
-            "",
-            0,
-            None,
-            f'the entry point {name} is not exported; declare it extern "C"',
-            "linker",
-        )
-        for name in missing
+    missing = tuple(
+        _error(f'the entry point {name} is not exported; declare it extern "C"', "linker")
+        for name in request.entry_symbols
+        if name not in built.symbols.exported
     )
-    if not diagnostics:
+    if not missing:
         return built
-    return BuildFailure(diagnostics, _as_log(diagnostics), timed_out=False, wall_s=built.wall_s)
+    return BuildFailure(missing, _as_log(missing), timed_out=False, wall_s=built.wall_s)
+
+
+def _error(message: str, tool: Tool, file: str = "") -> Diagnostic:
+    return Diagnostic("error", file, 0, None, message, tool)
 
 
 def _as_log(diagnostics: tuple[Diagnostic, ...]) -> str:

@@ -5,11 +5,13 @@ x86-64 and AArch64 psABI relocations. The file is untrusted: whatever is out of 
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-_DYNSYM, _RELA, _INIT_ARRAY, _PREINIT_ARRAY, _DYNAMIC = 11, 4, 14, 16, 6
-_DT_NEEDED, _STB_WEAK, _SHN_UNDEF = 1, 2, 0
+_SYMTAB, _DYNSYM, _RELA, _DYNAMIC, _NOBITS = 2, 11, 4, 6, 8
+_INIT_ARRAY, _FINI_ARRAY, _PREINIT_ARRAY = 14, 15, 16
+_DT_NEEDED, _STB_WEAK, _STT_FUNC, _STT_IFUNC, _SHN_UNDEF = 1, 2, 2, 10, 0
+_EM_CUDA = 190
 _RELATIVE = {62: 8, 183: 1027}  # machine: R_X86_64_RELATIVE, R_AARCH64_RELATIVE
 
 
@@ -38,14 +40,28 @@ class LibrarySymbols:
         imported: names it must find elsewhere; loading fails without them.
         imported_weak: names it uses if they exist.
         needed: libraries that loading it loads, by SONAME.
-        initialisers: addresses that the loader calls, in order.
+        initialisers: names of the functions that run when it is loaded, in order; an address where
+            there is no name.
+        finalisers: likewise, when it is unloaded.
+        resolvers: names of indirect functions, whose resolvers also run on loading.
     """
 
     exported: tuple[str, ...]
     imported: tuple[str, ...]
     imported_weak: tuple[str, ...]
     needed: tuple[str, ...]
-    initialisers: tuple[int, ...]
+    initialisers: tuple[str, ...]
+    finalisers: tuple[str, ...]
+    resolvers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Symbol:
+    name: str
+    kind: int
+    binding: int
+    section: int
+    address: int
 
 
 def read_symbols(data: bytes) -> LibrarySymbols:
@@ -56,22 +72,26 @@ def read_symbols(data: bytes) -> LibrarySymbols:
     """
     try:
         sections = read_sections(data)
-        exported, imported, weak = [], [], []
-        for name, binding, section in _dynamic_symbols(data, sections):
-            if section != _SHN_UNDEF:
-                exported.append(name)
-            elif binding == _STB_WEAK:
-                weak.append(name)
-            else:
-                imported.append(name)
+        dynamic = list(_symbols(data, sections, _DYNSYM))
+        local = list(_symbols(data, sections, _SYMTAB))
+        undefined = [one for one in dynamic if one.section == _SHN_UNDEF]
+        names = {one.address: one.name for one in (*dynamic, *local) if one.kind == _STT_FUNC}
+        relocated = _relocated(data, sections)
+
+        def called(*kinds: int) -> tuple[str, ...]:
+            addresses = _array(data, sections, relocated, kinds)
+            return tuple(names.get(address, hex(address)) for address in addresses)
+
         return LibrarySymbols(
-            exported=tuple(sorted(exported)),
-            imported=tuple(sorted(imported)),
-            imported_weak=tuple(sorted(weak)),
+            exported=_sorted(one.name for one in dynamic if one.section != _SHN_UNDEF),
+            imported=_sorted(one.name for one in undefined if one.binding != _STB_WEAK),
+            imported_weak=_sorted(one.name for one in undefined if one.binding == _STB_WEAK),
             needed=tuple(_needed(data, sections)),
-            initialisers=tuple(_initialisers(data, sections)),
+            initialisers=called(_PREINIT_ARRAY, _INIT_ARRAY),
+            finalisers=called(_FINI_ARRAY),
+            resolvers=_sorted(one.name for one in (*dynamic, *local) if one.kind == _STT_IFUNC),
         )
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
+    except (struct.error, IndexError, ValueError) as error:
         raise ElfError(f"the library is damaged: {error}") from error
 
 
@@ -93,13 +113,51 @@ def read_sections(data: bytes) -> list[Section]:
     ]
 
 
-def _dynamic_symbols(data: bytes, sections: list[Section]) -> Iterator[tuple[str, int, int]]:
+def embedded_cubins(library: bytes) -> Iterator[bytes]:
+    """Yields the machine code images of a library whose fatbin was not compressed.
+
+    Raises:
+        ElfError: the library, or an image in it, is damaged.
+    """
+    for section in read_sections(library):
+        if section.name != ".nv_fatbin":
+            continue
+        fatbin = library[section.offset : section.offset + section.size]
+        start = fatbin.find(b"\x7fELF\x02\x01")
+        while start >= 0:
+            image = fatbin[start:]
+            try:
+                if struct.unpack_from("<H", image, 18)[0] == _EM_CUDA:
+                    yield image[: _extent(image)]
+            except (struct.error, ValueError) as error:
+                raise ElfError(f"machine code in the library is damaged: {error}") from error
+            start = fatbin.find(b"\x7fELF\x02\x01", start + 1)
+
+
+def _extent(image: bytes) -> int:
+    """The length of an ELF file that other bytes follow."""
+    segments, table = struct.unpack_from("<QQ", image, 32)
+    segment_size, segment_count, section_size, section_count = struct.unpack_from("<4H", image, 54)
+    ends: list[int] = [
+        table + section_size * section_count,
+        segments + segment_size * segment_count,
+    ]
+    ends += [one.offset + one.size for one in read_sections(image) if one.kind != _NOBITS]
+    return max(ends)
+
+
+def _symbols(data: bytes, sections: list[Section], kind: int) -> Iterator[_Symbol]:
     for table in sections:
-        if table.kind == _DYNSYM:
+        if table.kind == kind:
             strings = sections[table.link].offset
             for offset in range(table.offset + 24, table.offset + table.size, 24):
-                name, info, _other, section = struct.unpack_from("<IBBH", data, offset)
-                yield _text(data, strings + name), info >> 4, section
+                name, info, _, section, address = struct.unpack_from("<IBBHQ", data, offset)
+                text = _text(data, strings + name)
+                yield _Symbol(text, info & 15, info >> 4, section, address)
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(names)))
 
 
 def _needed(data: bytes, sections: list[Section]) -> Iterator[str]:
@@ -111,8 +169,8 @@ def _needed(data: bytes, sections: list[Section]) -> Iterator[str]:
                     yield _text(data, sections[table.link].offset + value)
 
 
-def _initialisers(data: bytes, sections: list[Section]) -> Iterator[int]:
-    """Yields the addresses in .preinit_array and .init_array; relocations hold the true values."""
+def _relocated(data: bytes, sections: list[Section]) -> dict[int, int]:
+    """Maps addresses to the values that relative relocations put there."""
     machine = struct.unpack_from("<H", data, 18)[0]
     relocated: dict[int, int] = {}
     for table in sections:
@@ -121,8 +179,15 @@ def _initialisers(data: bytes, sections: list[Section]) -> Iterator[int]:
                 address, info, addend = struct.unpack_from("<QQq", data, offset)
                 if info & 0xFFFFFFFF == _RELATIVE.get(machine):
                     relocated[address] = addend
+    return relocated
+
+
+def _array(
+    data: bytes, sections: list[Section], relocated: dict[int, int], kinds: tuple[int, ...]
+) -> Iterator[int]:
+    """Yields the function addresses of the arrays of those kinds."""
     for array in sections:
-        if array.kind in (_PREINIT_ARRAY, _INIT_ARRAY):
+        if array.kind in kinds:
             for index in range(0, array.size, 8):
                 stored = struct.unpack_from("<Q", data, array.offset + index)[0]
                 yield relocated.get(array.address + index, stored)

@@ -35,25 +35,16 @@ _ALLOWED = tuple(
         rf"(-Xcompiler|--compiler-options)[= ]{_HOST_OPTION}(,{_HOST_OPTION})*",
     )
 )
-_TAKES_VALUE = frozenset(
-    [
-        "-D",
-        "-U",
-        "-I",
-        "-Xptxas",
-        "--ptxas-options",
-        "-Xcompiler",
-        "--compiler-options",
-        "-maxrregcount",
-        "--maxrregcount",
-        "-std",
-        "--std",
-        "-default-stream",
-        "--default-stream",
-        "-diag-suppress",
-        "--diag-suppress",
-    ]
+_TAKES_VALUE = (
+    frozenset(("-D", "-U", "-I", "-Xptxas", "-Xcompiler"))
+    | {
+        dashes + name
+        for name in ("maxrregcount", "std", "default-stream", "diag-suppress")
+        for dashes in ("-", "--")
+    }
+    | {"--ptxas-options", "--compiler-options"}
 )
+_PATH_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,8 +83,12 @@ def refusals(request: BuildRequest) -> Iterator[tuple[str, str]]:
         yield "", f"architecture {request.arch!r} is not of the form sm_90 or sm_90a"
     if not request.translation_units:
         yield "", f"no source to compile: expected at least one of {', '.join(TRANSLATION_UNITS)}"
-    for path in request.sources:
-        if _PATH.fullmatch(path) is None:
+    for path, text in request.sources.items():
+        if not _is_text(text):
+            yield path, "the file is not text that can be written as UTF-8"
+        if len(path) > _PATH_LIMIT:
+            yield path, f"the path is longer than {_PATH_LIMIT} characters"
+        elif _PATH.fullmatch(path) is None:
             yield path, "the path must be relative, without '..' and special characters"
         elif any(str(parent) in request.sources for parent in PurePosixPath(path).parents):
             yield path, "a directory of this path is itself a file"
@@ -122,6 +117,13 @@ def joined_flags(flags: tuple[str, ...]) -> list[str]:
 def flag_words(flags: tuple[str, ...]) -> list[str]:
     """The words nvcc is given; the joined form keeps one value with one flag."""
     return [word for flag in joined_flags(flags) for word in _split(flag)]
+
+
+def _is_text(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _split(flag: str) -> list[str]:

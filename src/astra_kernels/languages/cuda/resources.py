@@ -1,9 +1,12 @@
-"""What each kernel uses, as `ptxas -v` prints it."""
+"""What each kernel uses: what `ptxas -v` prints, and the constant banks of the machine code."""
 
+import dataclasses
 import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from astra_kernels.languages.cuda.elf import embedded_cubins, read_sections
 
 _FILTER_TIMEOUT_S = 10.0
 
@@ -16,7 +19,7 @@ _STACK = re.compile(
 )
 _USED = re.compile(r"ptxas info\s*: Used (?P<registers>\d+) registers(?P<rest>.*)")
 _SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
-_CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
+_CONSTANT_SECTION = re.compile(r"\.nv\.constant\d+\.(?P<kernel>.+)")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 
 
@@ -34,7 +37,7 @@ class KernelResources:
         spill_load_bytes: likewise, loaded.
         stack_bytes: bytes of local memory of a thread, spills included.
         static_shared_bytes: bytes of shared memory declared in the kernel, of a block.
-        constant_bytes: bytes of constant banks, 0 where this ptxas does not print them.
+        constant_bytes: bytes of constant banks, parameters included.
     """
 
     name: str
@@ -49,8 +52,31 @@ class KernelResources:
     constant_bytes: int
 
 
-def parse_resources(log: str) -> tuple[KernelResources, ...]:
-    """Reads the kernels of a build log in the order in which ptxas compiled them."""
+def read_resources(log: str, library: bytes) -> tuple[KernelResources, ...]:
+    """Reads what each kernel uses, in the order in which ptxas compiled them.
+
+    Args:
+        log: what `nvcc --resource-usage` printed.
+        library: the library; newer versions of ptxas do not print constant banks.
+
+    Raises:
+        ElfError: the machine code in the library is damaged.
+    """
+    kernels = parse_log(log)
+    names = _demangled([kernel.name for kernel in kernels])
+    constants = _constant_bytes(library)
+    return tuple(
+        dataclasses.replace(
+            kernel,
+            demangled=names.get(kernel.name, kernel.name),
+            constant_bytes=constants.get(kernel.name, 0),
+        )
+        for kernel in kernels
+    )
+
+
+def parse_log(log: str) -> tuple[KernelResources, ...]:
+    """Reads the kernels of a build log, without what the log does not say."""
     kernels: list[KernelResources] = []
     name = arch = ""
     stack = stores = loads = 0
@@ -72,14 +98,14 @@ def parse_resources(log: str) -> tuple[KernelResources, ...]:
                     spill_load_bytes=loads,
                     stack_bytes=stack,
                     static_shared_bytes=_sum(_SHARED, rest),
-                    constant_bytes=_sum(_CONSTANT, rest),
+                    constant_bytes=0,
                 )
             )
             name = ""
     return tuple(kernels)
 
 
-def demangle(names: Sequence[str]) -> dict[str, str]:
+def _demangled(names: Sequence[str]) -> dict[str, str]:
     """Demangles with c++filt of binutils; gives the names as they are where there is none."""
     if not names:
         return {}
@@ -95,6 +121,16 @@ def demangle(names: Sequence[str]) -> dict[str, str]:
     except (OSError, subprocess.SubprocessError):
         return {name: name for name in names}
     return dict(zip(names, done.stdout.splitlines(), strict=False))
+
+
+def _constant_bytes(library: bytes) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for cubin in embedded_cubins(library):
+        for section in read_sections(cubin):
+            if match := _CONSTANT_SECTION.fullmatch(section.name):
+                kernel = match["kernel"]
+                totals[kernel] = totals.get(kernel, 0) + section.size
+    return totals
 
 
 def _sum(pattern: re.Pattern[str], text: str) -> int:

@@ -25,6 +25,12 @@ class HostCompiler:
     path: Path
     version: str
 
+    def directories(self) -> tuple[Path, ...]:
+        """What must be readable to run it, besides the system's own directories."""
+        directory = self.path.resolve().parent
+        prefix = directory.parent
+        return (prefix,) if (prefix / "lib" / "gcc").is_dir() else (directory,)
+
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:

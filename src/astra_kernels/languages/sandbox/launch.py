@@ -4,7 +4,8 @@ Run as a script, `python -I -S launch.py STATUS_FD`, with a JSON specification o
 that no code has to run between fork and exec of a process with threads. It stays alive above the
 command, in a process-id namespace where the kernel allows one, and leaves no process behind.
 
-It answers with one JSON line on STATUS_FD: `{"returncode", "sandbox"}` or `{"error", "sandbox"}`.
+It answers with two JSON lines on STATUS_FD: `{"sandbox"}` at the start, and at the end `{"returncode"}`
+or `{"error"}`.
 Landlock is documented in linux/landlock.h, the filter program in linux/filter.h and linux/seccomp.h.
 """
 
@@ -131,9 +132,7 @@ def socket_filter(network: bool, unix_sockets: bool) -> bytes:
         *checks,
         (give, 0, 0, allow),
     ]
-    return b"".join(
-        struct.pack("=HBBI", *instruction[:1], *instruction[1:]) for instruction in program
-    )
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
 def install_filter(program: bytes) -> None:
@@ -161,33 +160,48 @@ def limit_resources(limits: dict[str, int]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def become(spec: dict[str, Any], known_machine: bool) -> NoReturn:
+def become(spec: dict[str, Any], known_machine: bool, parent: int) -> NoReturn:
     """Takes the rights away and executes the command; raises SetupFailed where that fails."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     limit_resources(spec["limits"])
     os.chdir(spec["cwd"])
     check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no-new-privs")
-    if spec["bubblewrap"] is None:
+    command = spec["command"]
+    program = socket_filter(spec["network"], spec["unix_sockets"]) if known_machine else b""
+    if spec["bubblewrap"]:
+        command = [command[0], *filter_for_bubblewrap(program), *command[1:]]
+    else:
         if landlock_abi() > 0:
             restrict_files(spec, landlock_abi())
         if known_machine:
             drop_capabilities()
-            install_filter(socket_filter(spec["network"], spec["unix_sockets"]))
-    command, environment = spec["command"], spec["environment"]
+            install_filter(program)
+    die_with(parent)
     try:
-        os.execvpe(command[0], command, environment)
+        os.execvpe(command[0], command, spec["environment"])
     except OSError as error:
         raise SetupFailed(f"{command[0]}: {error.strerror}") from error
+
+
+def filter_for_bubblewrap(program: bytes) -> list[str]:
+    """Hands bubblewrap the seccomp program, which it installs when its own set-up is done."""
+    if not program:
+        return []
+    handle = os.memfd_create("seccomp", 0)
+    os.write(handle, program)
+    os.lseek(handle, 0, os.SEEK_SET)
+    return ["--seccomp", str(handle)]
 
 
 def start(spec: dict[str, Any], known_machine: bool) -> tuple[int, int]:
     """Forks the command; returns its process id and the pipe that tells why it did not start."""
     failed, fail = os.pipe()
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
         try:
-            become(spec, known_machine)
+            become(spec, known_machine, parent)
         except BaseException as error:  # the process edge: the reason must reach the supervisor
             os.write(fail, str(error).encode())
         os._exit(127)
@@ -230,35 +244,35 @@ def die_with(parent: int) -> None:
 def run(spec: dict[str, Any], status_fd: int) -> None:
     """Runs the command below this process and reports on `status_fd`."""
     known_machine = platform.machine() in SYSCALLS
-    sandbox = describe(spec, known_machine)
-
-    def report(outcome: dict[str, Any]) -> None:
-        os.write(status_fd, json.dumps({**outcome, "sandbox": ", ".join(sandbox)}).encode())
-
     namespaces = "" if spec["bubblewrap"] else enter_namespaces(spec["network"])
+    report(status_fd, {"sandbox": describe(spec, namespaces, known_machine)})
+    Path("/proc/self/oom_score_adj").write_text("500")  # the first to go when memory is short
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    die_with(os.getppid())
+    die_with(spec["supervisor"])
     if not namespaces:
-        report(supervise(spec, known_machine))
+        report(status_fd, supervise(spec, known_machine))
         return
-    sandbox.insert(1, namespaces)
     me = os.getpid()
     init = os.fork()
     if init == 0:  # process 1 of the namespace: when it ends, the kernel kills all the others
         die_with(me)
-        report(supervise(spec, known_machine))
+        report(status_fd, supervise(spec, known_machine))
         os._exit(0)
     os.waitpid(init, 0)
 
 
-def describe(spec: dict[str, Any], known_machine: bool) -> list[str]:
+def report(status_fd: int, line: dict[str, Any]) -> None:
+    """Writes one line to the supervisor."""
+    os.write(status_fd, json.dumps(line).encode() + b"\n")
+
+
+def describe(spec: dict[str, Any], namespaces: str, known_machine: bool) -> str:
     """Lists what holds the command, the strongest first."""
-    if spec["bubblewrap"]:
-        return ["bubblewrap", "no-new-privs", "rlimits"]
     abi = landlock_abi()
-    parts = [f"landlock {abi}"] if abi else ["files not restricted"]
-    parts += ["seccomp"] if known_machine else []
-    return [*parts, "no-new-privs", "rlimits"]
+    landlock = f"landlock {abi}" if abi else "files not restricted"
+    parts = ["bubblewrap"] if spec["bubblewrap"] else [landlock, namespaces]
+    parts += ["seccomp" if known_machine else "", "no-new-privs", "rlimits"]
+    return ", ".join(part for part in parts if part)
 
 
 def end_now(_signal: int, _frame: FrameType | None) -> NoReturn:
@@ -278,7 +292,7 @@ def main() -> None:
     try:
         run(spec, status_fd)
     except (SetupFailed, OSError) as error:
-        os.write(status_fd, json.dumps({"error": str(error), "sandbox": ""}).encode())
+        report(status_fd, {"error": str(error)})
     kill_descendants()
 
 

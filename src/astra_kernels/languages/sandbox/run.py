@@ -107,10 +107,10 @@ def run_sandboxed(command: Sequence[str], *, policy: SandboxPolicy) -> Completed
         _end(launcher)
         status = os.read(status_read, 1 << 16).decode(errors="replace")
     stdout, stderr = (capture.text() for capture in captures)
+    outcome = _outcome(status, stderr)
     wall_s = time.monotonic() - started
     if not ended:
-        return Completed(None, stdout, stderr, True, _level_name(policy), wall_s)
-    outcome = json.loads(status) if status else {"error": stderr.strip()[-500:] or "no status"}
+        return Completed(None, stdout, stderr, True, outcome["sandbox"], wall_s)
     if "error" in outcome:
         raise MachineFault(f"the sandbox cannot run {command[0]}: {outcome['error']}")
     code = int(outcome["returncode"])
@@ -143,8 +143,9 @@ def _specification(command: Sequence[str], policy: SandboxPolicy) -> dict[str, A
     readable = [str(path) for path in (*SYSTEM_READABLE, *policy.readable)]
     writable = [str(path) for path in (policy.scratch, *policy.writable)]
     return {
-        "command": _bubblewrapped(command, policy) if bubblewrap else list(command),
+        "command": _bubblewrapped(bubblewrap, command, policy) if bubblewrap else [*command],
         "bubblewrap": bubblewrap,
+        "supervisor": os.getpid(),
         "cwd": str(policy.scratch),
         "environment": environment,
         "readable": readable,
@@ -161,17 +162,17 @@ def _specification(command: Sequence[str], policy: SandboxPolicy) -> dict[str, A
     }
 
 
-def _bubblewrapped(command: Sequence[str], policy: SandboxPolicy) -> list[str]:
-    words = ["bwrap", "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]
+def _bubblewrapped(path: str, command: Sequence[str], policy: SandboxPolicy) -> list[str]:
+    words = [path, "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--cap-drop", "ALL"]
     words += [] if policy.network else ["--unshare-net"]
     words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
-    for path in (*SYSTEM_READABLE, *policy.readable):
-        if path != Path("/proc"):
-            words += ["--ro-bind-try", str(path), str(path)]
-    for path in policy.devices:
-        words += ["--dev-bind-try", str(path), str(path)]
-    for path in (policy.scratch, *policy.writable):
-        words += ["--bind-try", str(path), str(path)]
+    readable = (path for path in policy.readable if path != Path("/proc"))
+    for option, paths in (
+        ("--ro-bind-try", (*SYSTEM_READABLE, *readable)),
+        ("--dev-bind-try", policy.devices),
+        ("--bind-try", (policy.scratch, *policy.writable)),
+    ):
+        words += [word for place in paths for word in (option, str(place), str(place))]
     return [*words, "--chdir", str(policy.scratch), "--", *command]
 
 
@@ -199,9 +200,14 @@ def _tasks_of_user() -> int:
     return tasks
 
 
-def _level_name(policy: SandboxPolicy) -> str:
-    del policy
-    return available_sandbox().description
+def _outcome(status: str, stderr: str) -> dict[str, Any]:
+    """Joins the lines that the launcher wrote: what holds the command, then how it ended."""
+    outcome: dict[str, Any] = {"sandbox": "unknown"}
+    for line in status.splitlines():
+        outcome |= json.loads(line)
+    if "returncode" not in outcome:
+        outcome.setdefault("error", stderr.strip()[-500:] or "the launcher ended early")
+    return outcome
 
 
 def _stream(stream: IO[bytes] | None) -> IO[bytes]:

@@ -32,7 +32,7 @@ def write_problem(problem: Problem, directory: Path, data_root: Path | None = No
         sources=tuple(SourceFile(path=p) for p in problem.baseline.sources),
     )
     files = {
-        "definition.json": problem.definition.model_dump_json(indent=1, exclude_none=True),
+        "definition.json": problem.definition.model_dump_json(indent=1),
         "workload.jsonl": "".join(
             w.model_dump_json(exclude_none=True) + "\n" for w in problem.workloads
         ),
@@ -97,5 +97,5 @@ def _write_files(directory: Path, files: dict[str, str]) -> None:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.partial")
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(text.encode())
         os.replace(partial, path)

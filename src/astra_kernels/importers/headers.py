@@ -57,7 +57,7 @@ def _read_below(roots: list[Path], relative: str) -> str | None:
     for root in roots:
         path = root / relative
         if path.is_file():
-            return path.read_text(encoding="utf-8", errors="replace")
+            return path.read_bytes().decode(errors="replace")
     return None
 
 

@@ -259,7 +259,7 @@ def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise ProblemError(f"{path}: larger than {_MAX_FILE_BYTES >> 20} MiB")
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()
     except OSError as error:
         raise ProblemError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:

@@ -1,0 +1,1 @@
+"""The four roles without a model: deterministic, no network."""

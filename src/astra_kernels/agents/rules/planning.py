@@ -1,0 +1,90 @@
+"""A technique table: what to try against which bottleneck, and what it usually brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.history import History
+from astra_kernels.records.plan import Bottleneck, Diagnosis, Plan
+
+
+@dataclass(frozen=True)
+class Technique:
+    """One row: a technique, why it helps, what can go wrong, and the gain to expect by bottleneck."""
+
+    name: str
+    hypothesis: str
+    risk: str
+    expected: Mapping[Bottleneck, float]
+    otherwise: float
+    """Expected gain against any other bottleneck."""
+
+
+TECHNIQUES: tuple[Technique, ...] = (
+    Technique(
+        name="launch_geometry",
+        hypothesis="another block size, or several blocks a row, fills the multiprocessors better",
+        risk="more blocks cost more scheduling; per-block work may become too small",
+        expected={
+            "parallelism": 1.40,
+            "occupancy": 1.15,
+            "memory_latency": 1.12,
+            "memory_bandwidth": 1.04,
+        },
+        otherwise=1.05,
+    ),
+    Technique(
+        name="vector_width",
+        hypothesis="wider loads put more bytes in flight with fewer instructions",
+        risk="more registers; unaligned or short rows take the fallback path",
+        expected={
+            "memory_latency": 1.25,
+            "instruction_issue": 1.20,
+            "occupancy": 1.06,
+            "memory_bandwidth": 1.05,
+        },
+        otherwise=1.03,
+    ),
+    Technique(
+        name="fast_math",
+        hypothesis="intrinsics replace multi-instruction exponentials, divisions and roots",
+        risk="a few ulp of accuracy, which the error rule may refuse",
+        expected={"special_functions": 1.20, "instruction_issue": 1.15},
+        otherwise=1.02,
+    ),
+)
+
+_DISCOUNT = 0.5
+"""What is left of the expected gain for each round in which a technique was tried already."""
+
+
+class RulePlanner:
+    """Ranks the table's rows for the diagnosis, discounting what history has already tried."""
+
+    def plan(
+        self, parent: Candidate, diagnosis: Diagnosis | None, history: History
+    ) -> tuple[Plan, ...]:
+        """Plans for `parent`, best first; empty when every technique was refused on it."""
+        bottleneck: Bottleneck = diagnosis.bottleneck if diagnosis else "unknown"
+        refused = {r.plan.technique for r in history.refusals if r.plan.parent == parent.id}
+        plans = [
+            Plan(
+                id=f"r{history.rounds_ended + 1}-{technique.name}",
+                parent=parent.id,
+                technique=technique.name,
+                hypothesis=technique.hypothesis,
+                predicted_gain=_predicted(technique, bottleneck, history),
+                risk=technique.risk,
+            )
+            for technique in TECHNIQUES
+            if technique.name not in refused
+        ]
+        return tuple(sorted(plans, key=lambda p: -p.predicted_gain))
+
+
+def _predicted(technique: Technique, bottleneck: Bottleneck, history: History) -> float:
+    expected = technique.expected.get(bottleneck, technique.otherwise)
+    rounds = {a.round for a in history.attempts if a.plan.technique == technique.name}
+    return 1.0 + (expected - 1.0) * _DISCOUNT ** len(rounds)

@@ -1,0 +1,1 @@
+"""The command line: the outermost layer, the only one that names concrete classes and reads the environment."""

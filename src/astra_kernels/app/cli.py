@@ -1,0 +1,198 @@
+"""`astra`: parse, call, render, exit code. Heavy imports wait until a command runs, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import cyclopts
+from cyclopts import Parameter
+
+from astra_kernels import __version__
+from astra_kernels.errors import AstraError
+
+EXIT_OK = 0
+EXIT_NOT_PASSED = 1
+EXIT_USER = 2
+EXIT_INTERRUPTED = 130
+
+app = cyclopts.App(
+    name="astra",
+    version=__version__,
+    help="""Make an existing CUDA kernel faster, and prove it.
+
+Exit codes: 0 done (for `optimize` also when no improvement was found); 1 a candidate did not pass; 2 bad input; 3 something is not
+installed; 4 the machine failed (resume the run); 130 interrupted (resume the run).""",
+    help_format="markdown",
+)
+
+DeviceOption = Annotated[
+    str | None,
+    Parameter(
+        help="`cuda:N` or a simulated GPU such as `sim:h200`; default: `cuda:0` if there is one, else `sim:h200`."
+    ),
+]
+BaselineOption = Annotated[
+    str | None,
+    Parameter(
+        help="Baseline as `FILE.cu::function`, a solution.json, or its directory; default: PROBLEM/baseline."
+    ),
+]
+JsonOption = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print JSON on standard output.")
+]
+SeedOption = Annotated[int, Parameter(help="Seed of the inputs.")]
+
+
+@app.command
+def optimize(
+    problem: Path | None = None,
+    *,
+    device: DeviceOption = None,
+    baseline: BaselineOption = None,
+    rounds: int = 5,
+    candidates: int | None = None,
+    seconds: float | None = None,
+    candidates_per_round: int = 3,
+    replace_always: Annotated[bool, Parameter(negative="")] = False,
+    run: Path | None = None,
+    resume: Path | None = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> int:
+    """Search for a faster kernel: `astra optimize examples/silu_and_mul`.
+
+    Args:
+        problem: Problem directory.
+        rounds: Budget in rounds.
+        candidates: Budget in candidates.
+        seconds: Budget in seconds of work.
+        candidates_per_round: Points of the chosen technique tried in one round.
+        replace_always: Start each round from the newest candidate even if it failed, as the paper does.
+        run: Directory for the run's log and results; default: runs/NAME-TIME.
+        resume: Go on with this run, with the budget it was started with.
+    """
+    from astra_kernels.app import commands
+
+    if (problem is None) == (resume is None):
+        print("astra optimize: give a PROBLEM, or --resume RUN", file=sys.stderr)
+        return EXIT_USER
+    if resume is not None:
+        return commands.resume(resume, as_json=json)
+    assert problem is not None
+    request = commands.OptimizeRequest(
+        problem=problem,
+        baseline=baseline,
+        device=device,
+        run=run,
+        rounds=rounds,
+        candidates=candidates,
+        seconds=seconds,
+        candidates_per_round=candidates_per_round,
+        replace_always=replace_always,
+        seed=seed,
+    )
+    return commands.optimize(request, as_json=json)
+
+
+@app.command
+def verify(
+    problem: Path,
+    candidate: Path,
+    *,
+    device: DeviceOption = None,
+    baseline: BaselineOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> int:
+    """Judge one candidate: does it build, is it admitted, correct and safe?
+
+    Args:
+        problem: Problem directory.
+        candidate: A source file in place of the baseline's, a directory of sources, or a solution.json.
+    """
+    from astra_kernels.app import commands
+
+    request = commands.JudgeRequest(problem, (candidate,), baseline, device, seed)
+    return commands.verify(request, as_json=json)
+
+
+@app.command
+def bench(
+    problem: Path,
+    *candidates: Path,
+    device: DeviceOption = None,
+    baseline: BaselineOption = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> int:
+    """Judge and time candidates against the baseline, interleaved; without candidates, the baseline against itself.
+
+    Args:
+        problem: Problem directory.
+        candidates: Source files, directories of sources, or solution.json files.
+    """
+    from astra_kernels.app import commands
+
+    request = commands.JudgeRequest(problem, candidates, baseline, device, seed)
+    return commands.bench(request, as_json=json)
+
+
+@app.command
+def show(run: Path, *, json: JsonOption = False) -> int:
+    """Show what a run tried, and what came of it.
+
+    Args:
+        run: Run directory.
+    """
+    from astra_kernels.app import commands
+
+    return commands.show(run, as_json=json)
+
+
+@app.command
+def doctor(*, json: JsonOption = False) -> int:
+    """Say what is installed, which device would be used, and what to do about each gap."""
+    from astra_kernels.app import doctor as examination
+
+    return examination.run(as_json=json)
+
+
+@app.command
+def worker(*jobs: Path) -> int:
+    """Evaluate staged job directories on this machine.
+
+    Args:
+        jobs: Job directories, each with a job.json.
+    """
+    from astra_kernels.jobs.__main__ import main as work
+
+    return work([str(job) for job in jobs])
+
+
+@app.command
+def schema(
+    record: Annotated[str, Parameter(help="definition, workload, solution or event.")],
+) -> int:
+    """Print the JSON Schema of a record."""
+    from astra_kernels.app import schemas
+
+    print(schemas.schema_text(record))
+    return EXIT_OK
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        code = app(result_action="return_value")
+    except AstraError as error:
+        print(f"astra: {error}", file=sys.stderr)
+        code = error.exit_code
+    except KeyboardInterrupt:
+        print("astra: interrupted", file=sys.stderr)
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = EXIT_OK
+    sys.exit(code if isinstance(code, int) else EXIT_OK)

@@ -1,0 +1,148 @@
+"""Each verb once: load, do, render, exit code."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from pydantic import ValidationError
+
+from astra_kernels.app import render
+from astra_kernels.app.compose import default_device, local_evaluator
+from astra_kernels.app.live import watcher
+from astra_kernels.app.render import Judged
+from astra_kernels.app.runs import Run, continue_run, read_run, start_run
+from astra_kernels.errors import AstraError, UserError
+from astra_kernels.importers.problem_dir import load_candidate, load_problem
+from astra_kernels.optimize import require_sound_baseline
+from astra_kernels.records.evaluation import Passed
+from astra_kernels.records.problem import Problem
+from astra_kernels.records.run import Budget, RunConfig
+
+_EXIT_OK, _EXIT_NOT_PASSED, _EXIT_INTERRUPTED = 0, 1, 130
+
+
+@dataclass(frozen=True)
+class OptimizeRequest:
+    """What the command line says about a new run."""
+
+    problem: Path
+    baseline: str | None
+    device: str | None
+    run: Path | None
+    rounds: int
+    candidates: int | None
+    seconds: float | None
+    candidates_per_round: int
+    replace_always: bool
+    seed: int
+
+    def config(self) -> RunConfig:
+        """The resolved configuration, as it is saved in the run.
+
+        Raises:
+            UserError: for a value out of range, naming the option.
+        """
+        try:
+            return RunConfig(
+                device=self.device or default_device(),
+                keep_best=not self.replace_always,
+                budget=Budget(rounds=self.rounds, candidates=self.candidates, seconds=self.seconds),
+                candidates_per_round=self.candidates_per_round,
+                seed=self.seed,
+            )
+        except ValidationError as error:
+            first = error.errors()[0]
+            option = "-".join(str(first["loc"][-1]).split("_"))
+            raise UserError(f"--{option}: {first['msg']}, not {first['input']!r}") from None
+
+
+@dataclass(frozen=True)
+class JudgeRequest:
+    """What the command line says about candidates to judge."""
+
+    problem: Path
+    candidates: tuple[Path, ...]
+    baseline: str | None
+    device: str | None
+    seed: int
+
+
+def optimize(request: OptimizeRequest, *, as_json: bool) -> int:
+    """Start a run and see it through."""
+    directory = start_run(request.problem, request.baseline, request.config(), request.run)
+    return _see_through(directory, as_json=as_json, resumed=False)
+
+
+def resume(directory: Path, *, as_json: bool) -> int:
+    """Go on with a run."""
+    return _see_through(directory, as_json=as_json, resumed=True)
+
+
+def _see_through(directory: Path, *, as_json: bool, resumed: bool) -> int:
+    print(f"run: {directory}", file=sys.stderr)
+    try:
+        with watcher(quiet=as_json) as watch:
+            run = continue_run(directory, watch, resumed=resumed)
+    except KeyboardInterrupt:
+        print(
+            f"astra: interrupted; go on with: astra optimize --resume {directory}", file=sys.stderr
+        )
+        return _EXIT_INTERRUPTED
+    except AstraError as error:
+        _reraise_with_advice(error, directory)
+    _show(run, as_json=as_json)
+    return _EXIT_OK
+
+
+def _reraise_with_advice(error: AstraError, directory: Path) -> NoReturn:
+    if error.exit_code in (3, 4) and "--resume" not in str(error):
+        raise type(error)(
+            f"{error}; then go on with: astra optimize --resume {directory}"
+        ) from None
+    raise error
+
+
+def show(directory: Path, *, as_json: bool) -> int:
+    """Show a run."""
+    _show(read_run(directory), as_json=as_json)
+    return _EXIT_OK
+
+
+def _show(run: Run, *, as_json: bool) -> None:
+    print(render.run_json(run)) if as_json else render.run(run)
+
+
+def verify(request: JudgeRequest, *, as_json: bool) -> int:
+    """Judge candidates without timing them."""
+    problem = load_problem(request.problem, request.baseline)
+    untimed = tuple(w.model_copy(update={"timed": False}) for w in problem.workloads)
+    return _judge(request, problem.model_copy(update={"workloads": untimed}), as_json=as_json)
+
+
+def bench(request: JudgeRequest, *, as_json: bool) -> int:
+    """Judge and time candidates; without any, the baseline against itself."""
+    problem = load_problem(request.problem, request.baseline)
+    return _judge(request, problem, as_json=as_json)
+
+
+def _judge(request: JudgeRequest, problem: Problem, *, as_json: bool) -> int:
+    named = [(str(p), load_candidate(problem, p)) for p in request.candidates]
+    device = request.device or default_device()
+    judged: list[Judged] = []
+    with local_evaluator(problem, device, request.problem) as evaluator:
+        baseline = evaluator.evaluate(problem.baseline, problem.workloads, request.seed)
+        require_sound_baseline(problem, baseline)
+        if not named:
+            judged.append(Judged("baseline", problem.baseline, baseline))
+        for name, candidate in named:
+            evaluation = evaluator.evaluate(candidate, problem.workloads, request.seed)
+            judged.append(Judged(name, candidate, evaluation))
+    if as_json:
+        print(render.judged_json(problem, judged))
+    else:
+        render.judged(problem, judged)
+    passed = all(isinstance(j.evaluation, Passed) for j in judged)
+    return _EXIT_OK if passed else _EXIT_NOT_PASSED

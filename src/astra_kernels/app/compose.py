@@ -1,0 +1,82 @@
+"""The composition root: which class plays which part."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from astra_kernels.agents.rules.coding import RuleCoder
+from astra_kernels.agents.rules.planning import RulePlanner
+from astra_kernels.agents.rules.profiling import RuleProfiler
+from astra_kernels.agents.rules.testing import RuleTester
+from astra_kernels.errors import MachineFault
+from astra_kernels.evaluation.local import Host, LocalEvaluator
+from astra_kernels.optimize import Optimizer, Team
+from astra_kernels.records.history import History
+from astra_kernels.records.problem import Problem
+from astra_kernels.records.run import Event, RunConfig
+from astra_kernels.search import Linear
+
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH")
+_PASSED_ON_PREFIXES = ("CUDA_", "ASTRA_")
+
+
+def default_device() -> str:
+    """`cuda:0` where the kernel driver shows a GPU, else the simulated H200."""
+    return "cuda:0" if Path("/dev/nvidia0").exists() else "sim:h200"
+
+
+def worker_environment() -> dict[str, str]:
+    """What a worker needs of this environment: never a key or a token."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
+    }
+
+
+@contextmanager
+def local_evaluator(problem: Problem, device: str, data_root: Path) -> Iterator[LocalEvaluator]:
+    """An evaluator with a scratch directory that goes with it.
+
+    Raises:
+        MachineFault: when there is no room for a scratch directory.
+    """
+    try:
+        scratch = tempfile.TemporaryDirectory(prefix="astra.")
+    except OSError as error:
+        raise MachineFault(f"no scratch directory: {error.strerror or error}; set TMPDIR") from None
+    with scratch as name:
+        host = Host(scratch=Path(name), environment=worker_environment(), data_root=data_root)
+        yield LocalEvaluator(problem, device, host)
+
+
+def optimizer(
+    problem: Problem,
+    evaluator: LocalEvaluator,
+    history: History,
+    write: Callable[[Event], None],
+    config: RunConfig,
+) -> Optimizer:
+    """The rule-based team around one problem."""
+    if history.baseline_evaluation is not None:
+        evaluator.learn_baseline(history.baseline_evaluation, config.seed)
+    return Optimizer(
+        problem=problem,
+        config=config,
+        team=Team(
+            testing=RuleTester(),
+            profiling=RuleProfiler(),
+            planning=RulePlanner(),
+            coding=RuleCoder(problem),
+            strategy=Linear(config.budget, keep_best=config.keep_best),
+        ),
+        evaluator=evaluator,
+        history=history,
+        write=write,
+        fresh_seed=lambda: secrets.randbits(48),
+    )

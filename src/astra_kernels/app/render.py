@@ -1,0 +1,210 @@
+"""Runs and verdicts as tables for a terminal, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from astra_kernels.app.runs import BEST, Run
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.describe import describe, describe_timing
+from astra_kernels.records.evaluation import (
+    Evaluation,
+    Measured,
+    Modelled,
+    Passed,
+    Timing,
+    WorkloadResult,
+)
+from astra_kernels.records.history import beats_baseline
+from astra_kernels.records.problem import Problem
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One candidate and what happened to it."""
+
+    name: str
+    candidate: Candidate
+    evaluation: Evaluation
+
+
+def run(run: Run) -> None:
+    """Print what a run tried and what came of it."""
+    console = Console(highlight=False)
+    history = run.history
+    console.print(
+        f"[bold]{escape(run.problem.name)}[/] on {history.config.device if history.config else '?'}"
+    )
+    if history.baseline_evaluation is not None:
+        console.print(f"baseline: {escape(describe(history.baseline_evaluation))}")
+    table = Table("round", "candidate", "what was tried", "outcome")
+    for attempt in history.attempts:
+        style = "green" if beats_baseline(attempt.evaluation) else ""
+        cells = (attempt.candidate.title, describe(attempt.evaluation))
+        table.add_row(str(attempt.round), attempt.candidate.id, *map(escape, cells), style=style)
+    if history.attempts:
+        console.print(table)
+    for refusal in history.refusals:
+        console.print(
+            escape(f"round {refusal.round}: {refusal.plan.technique} refused: {refusal.reason}"),
+            style="dim",
+        )
+    _conclusion(console, run)
+
+
+def _conclusion(console: Console, run: Run) -> None:
+    finished = run.history.finished
+    if finished is None:
+        console.print(f"not finished; go on with: astra optimize --resume {run.directory}")
+        return
+    console.print(escape(f"finished: {finished.reason} ({run.history.elapsed_s:.0f} s)"))
+    if finished.best is None:
+        console.print(
+            "[bold]no improvement found[/]: no candidate beat the baseline beyond the error of the time"
+        )
+        return
+    second_look = next(r for r in run.history.remeasured if r.candidate == finished.best)
+    _workload_table(console, second_look.evaluation)
+    verdict = describe(second_look.evaluation)
+    console.print(
+        f"[bold green]best: {finished.best}[/] {escape(verdict)}, judged again with fresh seeds"
+    )
+    console.print(f"files and changes.diff: {run.directory / BEST}")
+
+
+def judged(problem: Problem, results: Iterable[Judged]) -> None:
+    """Print verdicts on candidates, with a table of workloads for each that passed."""
+    console = Console(highlight=False)
+    for result in results:
+        console.print(
+            f"[bold]{escape(result.name)}[/] ({result.candidate.id}) for {escape(problem.name)}"
+        )
+        console.print(escape(f"on {result.evaluation.device}: {describe(result.evaluation)}"))
+        _workload_table(console, result.evaluation)
+        _details(console, result.evaluation)
+
+
+def _details(console: Console, evaluation: Evaluation) -> None:
+    if isinstance(evaluation, Passed):
+        for kernel in evaluation.resources:
+            spills = kernel.spill_store_bytes + kernel.spill_load_bytes
+            console.print(
+                escape(
+                    f"  {kernel.kernel}: {kernel.registers} registers, {spills} bytes spilled, "
+                    f"{kernel.static_shared_bytes} bytes static shared memory"
+                ),
+                style="dim",
+            )
+        for finding in evaluation.findings:
+            console.print(escape(f"  note: {finding}"), style="dim")
+    for name, value in evaluation.environment.items():
+        console.print(escape(f"  {name}: {value}"), style="dim")
+
+
+def _workload_table(console: Console, evaluation: Evaluation) -> None:
+    if not isinstance(evaluation, Passed):
+        return
+    modelled = any(isinstance(w.timing, Modelled) for w in evaluation.workloads)
+    kind = "modelled" if modelled else "measured"
+    ratio = "modelled gain" if modelled else "ratio [95 % interval]"
+    table = Table(
+        "workload",
+        "max error, ulp (baseline)",
+        f"baseline, {kind} us",
+        f"candidate, {kind} us",
+        ratio,
+    )
+    for workload in evaluation.workloads:
+        table.add_row(workload.uuid, _accuracy(workload), *_times(workload.timing))
+    if evaluation.geomean is not None:
+        table.add_section()
+        table.add_row("geometric mean", "", *_times(evaluation.geomean))
+    console.print(table)
+
+
+def _accuracy(workload: WorkloadResult) -> str:
+    if not workload.checked:
+        return workload.note or "not checked"
+    before = {a.output: a.max_ulp for a in workload.baseline_accuracy}
+    return ", ".join(
+        f"{a.output} {a.max_ulp:.2f}" + (f" ({before[a.output]:.2f})" if a.output in before else "")
+        for a in workload.accuracy
+    )
+
+
+def _times(timing: Timing | None) -> tuple[str, str, str]:
+    match timing:
+        case Measured():
+            interval = f"{timing.ratio:.3f} [{timing.ratio_low:.3f}, {timing.ratio_high:.3f}]"
+            return f"{timing.baseline_us:.2f}", f"{timing.candidate_us:.2f}", interval
+        case Modelled():
+            sampled = " (from a sample of blocks)" if timing.sampled else ""
+            return (
+                f"{timing.baseline_us:.2f}",
+                f"{timing.candidate_us:.2f}",
+                f"{timing.gain:.3f}{sampled}",
+            )
+        case None:
+            return "", "", "not timed"
+    return "", "", describe_timing(timing)
+
+
+def run_json(run: Run) -> str:
+    """A run as one JSON document."""
+    history = run.history
+    document: dict[str, Any] = {
+        "run": str(run.directory),
+        "problem": run.problem.name,
+        "config": history.config.model_dump(mode="json") if history.config else None,
+        "elapsed_s": history.elapsed_s,
+        "rounds": history.rounds_ended,
+        "baseline": _evaluation(history.baseline_evaluation),
+        "attempts": [
+            {
+                "round": a.round,
+                "candidate": a.candidate.id,
+                "parent": a.candidate.parent,
+                "title": a.candidate.title,
+                "plan": a.plan.model_dump(mode="json"),
+                "beats_baseline": beats_baseline(a.evaluation),
+                "evaluation": _evaluation(a.evaluation),
+            }
+            for a in history.attempts
+        ],
+        "refusals": [
+            {"round": r.round, "technique": r.plan.technique, "reason": r.reason}
+            for r in history.refusals
+        ],
+        "second_looks": [
+            {"candidate": r.candidate, "holds": r.holds, "evaluation": _evaluation(r.evaluation)}
+            for r in history.remeasured
+        ],
+        "finished": history.finished.reason if history.finished else None,
+        "best": history.finished.best if history.finished else None,
+        "best_files": str(run.directory / BEST)
+        if history.finished and history.finished.best
+        else None,
+    }
+    return json.dumps(document, indent=1)
+
+
+def judged_json(problem: Problem, results: Iterable[Judged]) -> str:
+    """Verdicts as one JSON document."""
+    rows = [
+        {"name": r.name, "candidate": r.candidate.id, "evaluation": _evaluation(r.evaluation)}
+        for r in results
+    ]
+    return json.dumps({"problem": problem.name, "results": rows}, indent=1)
+
+
+def _evaluation(evaluation: Evaluation | None) -> dict[str, Any] | None:
+    if evaluation is None:
+        return None
+    return {**asdict(evaluation), "summary": describe(evaluation)}

@@ -1,0 +1,125 @@
+"""Starting a run, going on with one, reading one back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from astra_kernels import __version__
+from astra_kernels.app.compose import local_evaluator, optimizer
+from astra_kernels.errors import RunError
+from astra_kernels.exporters.files import write_candidate, write_problem
+from astra_kernels.importers.problem_dir import load_problem
+from astra_kernels.records.history import History
+from astra_kernels.records.problem import Problem
+from astra_kernels.records.run import Event, RunConfig, RunResumed, RunStarted
+from astra_kernels.store import RunStore
+
+PROBLEM = "problem"
+BEST = "best"
+
+Watch = Callable[[Event, History], None]
+"""Called after each event is durable."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory and what its log tells."""
+
+    directory: Path
+    problem: Problem
+    history: History
+
+
+def start_run(
+    problem_dir: Path, baseline: str | None, config: RunConfig, directory: Path | None
+) -> Path:
+    """Make the run directory, with a copy of the problem and the first event; returns it.
+
+    Raises:
+        ProblemError: the problem does not load.
+        RunError: the directory cannot be made; nothing half-written stays.
+    """
+    problem = load_problem(problem_dir, baseline)
+    target = directory or _fresh_directory(problem.name)
+    store = RunStore.create(target)
+    write_problem(problem, target / PROBLEM, data_root=problem_dir)
+    copy = load_problem(target / PROBLEM)
+    store.append(
+        RunStarted(
+            at=_now(),
+            elapsed_s=0.0,
+            config=config,
+            problem=problem.name,
+            problem_digest=copy.digest,
+            astra_version=__version__,
+        )
+    )
+    return target
+
+
+def continue_run(directory: Path, watch: Watch, *, resumed: bool) -> Run:
+    """Run to the end of the budget, appending to the log.
+
+    Raises:
+        RunError: the directory holds no run, is damaged, or another process works on it.
+        ProblemError: the baseline fails.
+        MachineFault: the machine failed; the run can be resumed.
+    """
+    store = RunStore.open(directory)
+    with store.locked():
+        store.cut_torn_line()
+        run = read_run(directory)
+        config = run.history.config
+        if config is None:
+            raise RunError(f"{directory}: the log does not say how the run was started")
+
+        def write(event: Event) -> None:
+            store.append(event)
+            watch(event, run.history)
+
+        if resumed and run.history.finished is None:
+            write(RunResumed(at=_now(), elapsed_s=run.history.elapsed_s, astra_version=__version__))
+        with local_evaluator(run.problem, config.device, directory / PROBLEM) as evaluator:
+            optimizer(run.problem, evaluator, run.history, write, config).run()
+    write_best(run)
+    return run
+
+
+def read_run(directory: Path) -> Run:
+    """Read a run back.
+
+    Raises:
+        RunError: when it is no run, or its problem was changed since it began.
+    """
+    history = History.fold(RunStore.open(directory).events())
+    problem = load_problem(directory / PROBLEM)
+    if problem.digest != history.problem_digest:
+        raise RunError(f"{directory / PROBLEM}: was changed since the run began; start a new run")
+    return Run(directory, problem, history)
+
+
+def write_best(run: Run) -> Path | None:
+    """Write the winning files and their diff under `best/`; returns the directory, or None without a winner."""
+    finished = run.history.finished
+    if finished is None or finished.best is None:
+        return None
+    winner = next(a.candidate for a in run.history.attempts if a.candidate.id == finished.best)
+    write_candidate(winner, run.problem.baseline, run.directory / BEST)
+    return run.directory / BEST
+
+
+def _fresh_directory(name: str) -> Path:
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    base = Path("runs") / f"{name}-{stamp}"
+    return next(
+        p
+        for p in (base, *(base.with_name(f"{base.name}-{n}") for n in range(2, 1000)))
+        if not p.exists()
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,171 @@
+"""Evaluates on this machine: stage a job directory, host it in a process of its own, read the result back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from astra_kernels.errors import MachineFault, UserError
+from astra_kernels.evaluation.stage import JobRequest, KnownBaseline, stage_job
+from astra_kernels.jobs.spec import RESULT_FILE, JobSpec, Limits
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.evaluation import Evaluation, Modelled, Passed
+from astra_kernels.records.problem import Problem
+from astra_kernels.records.run import JudgedEvaluation
+from astra_kernels.records.workload import Workload
+
+_RESULT: TypeAdapter[Evaluation] = TypeAdapter(JudgedEvaluation)
+_ATTEMPTS = 2
+"""A machine fault is retried once before it ends the run."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where and how jobs run on this machine."""
+
+    scratch: Path
+    """Job directories are made here and removed when read."""
+    environment: Mapping[str, str]
+    """The worker's whole environment; candidates see less still."""
+    data_root: Path
+    """Where the problem's safetensors files lie."""
+    limits: Limits = field(default_factory=Limits)
+    keep_jobs: bool = False
+
+
+class LocalEvaluator:
+    """Judges candidates of one problem on one device of this machine."""
+
+    def __init__(self, problem: Problem, device: str, host: Host) -> None:
+        self._problem = problem
+        self._device = device
+        self._host = host
+        self._known: dict[int, KnownBaseline] = {}
+
+    def evaluate(
+        self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int
+    ) -> Evaluation:
+        """Judge `candidate` on `workloads`, inputs drawn from `seed`.
+
+        Raises:
+            MachineFault: the machine failed twice in a row.
+            UserError: the job cannot be run as asked: unknown device, a reference that raises.
+        """
+        request = JobRequest(
+            device=self._device,
+            candidate=candidate,
+            workloads=workloads,
+            seed=seed,
+            known=self._known.get(seed, KnownBaseline()),
+            limits=self._host.limits,
+        )
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                evaluation = self._run(request)
+            except MachineFault:
+                if attempt == _ATTEMPTS:
+                    raise
+                continue
+            self._learn(candidate, seed, evaluation)
+            return evaluation
+        raise AssertionError("unreachable")
+
+    def learn_baseline(self, evaluation: Evaluation, seed: int) -> None:
+        """Take over what an earlier session of the run established about the baseline."""
+        self._learn(self._problem.baseline, seed, evaluation)
+
+    def _learn(self, candidate: Candidate, seed: int, evaluation: Evaluation) -> None:
+        """Remember the baseline's errors and modelled times, so that later jobs need not run it again."""
+        if candidate.id != self._problem.baseline.id or not isinstance(evaluation, Passed):
+            return
+        known = self._known.get(seed, KnownBaseline())
+        accuracy = {w.uuid: w.accuracy for w in evaluation.workloads if w.checked}
+        modelled = {
+            w.uuid: w.timing.candidate_us
+            for w in evaluation.workloads
+            if isinstance(w.timing, Modelled)
+        }
+        self._known[seed] = replace(
+            known,
+            accuracy={**known.accuracy, **accuracy},
+            modelled_us={**known.modelled_us, **modelled},
+        )
+
+    def _run(self, request: JobRequest) -> Evaluation:
+        try:
+            parent = Path(tempfile.mkdtemp(prefix="job.", dir=self._host.scratch))
+        except OSError as error:
+            raise MachineFault(
+                f"{self._host.scratch}: no room for a job: {error.strerror or error}"
+            ) from None
+        try:
+            job = parent / "job"
+            spec = stage_job(self._problem, self._host.data_root, request, job)
+            self._host_job(job, spec)
+            return read_result(job)
+        finally:
+            if not self._host.keep_jobs:
+                shutil.rmtree(parent, ignore_errors=True)
+
+    def _host_job(self, job: Path, spec: JobSpec) -> None:
+        """Run the worker on one job directory, in a session of its own, under a deadline."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "astra_kernels.jobs", str(job)],
+            env=dict(self._host.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=_deadline_s(spec))
+        except subprocess.TimeoutExpired:
+            raise MachineFault(
+                "the worker did not end by its own deadlines and was stopped"
+            ) from None
+        finally:
+            _stop(process)
+        message = output.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
+        if process.returncode == UserError.exit_code:
+            raise UserError(message[0])
+        if process.returncode != 0 or not (job / RESULT_FILE).is_file():
+            raise MachineFault(f"the worker ended with code {process.returncode}: {message[0]}")
+
+
+def read_result(job: Path) -> Evaluation:
+    """The evaluation that a worker wrote.
+
+    Raises:
+        MachineFault: when there is none, or it is damaged.
+    """
+    try:
+        return _RESULT.validate_json((job / RESULT_FILE).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise MachineFault(f"{job / RESULT_FILE}: no usable result: {error}") from None
+
+
+def _deadline_s(spec: JobSpec) -> float:
+    """The sum of the stages' own deadlines, twice over for baseline and candidate, and some air."""
+    limits = spec.limits
+    return 2 * (limits.build_s + limits.correctness_s) + limits.time_s + 120.0
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Let the worker end its children, then make sure that it is gone."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

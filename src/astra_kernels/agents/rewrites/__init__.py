@@ -1,0 +1,32 @@
+"""The rule-based coder's engine: source rewrites on the syntax tree, each with its parameters."""
+
+from astra_kernels.agents.rewrites.fast_math import FastMath
+from astra_kernels.agents.rewrites.launch_geometry import LaunchGeometry
+from astra_kernels.agents.rewrites.normalise import fingerprint, same_program
+from astra_kernels.agents.rewrites.program import (
+    Applied,
+    Change,
+    ParameterPoint,
+    Program,
+    Refused,
+    Rewrite,
+)
+from astra_kernels.agents.rewrites.vector_width import VectorWidth
+
+__all__ = [
+    "REWRITES",
+    "Applied",
+    "Change",
+    "FastMath",
+    "LaunchGeometry",
+    "ParameterPoint",
+    "Program",
+    "Refused",
+    "Rewrite",
+    "VectorWidth",
+    "fingerprint",
+    "same_program",
+]
+
+REWRITES: tuple[Rewrite, ...] = (FastMath(), VectorWidth(), LaunchGeometry())
+"""All rewrites, in the order in which they compose: arithmetic, then memory, then launch."""

@@ -1,0 +1,80 @@
+"""Data that one loop leaves in memory for the next one of the same kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_kernels.agents.rewrites.loops import StridedLoop
+from astra_kernels.agents.rewrites.program import Refused
+from astra_kernels.agents.rewrites.reach import Function, Reachable
+from astra_kernels.agents.rewrites.scope import Scope
+from astra_kernels.agents.rewrites.syntax import Node, callee, find, line_of, text_of
+
+_DEPTH = 8
+
+
+def needs_same_threads(
+    kernel: Function, loops: Sequence[StridedLoop], reachable: Reachable
+) -> Refused | None:
+    """Refuses where a thread may rely on what it alone wrote: no barrier stands in between.
+
+    Changing which thread handles which element is safe only if a barrier separates the writes of
+    a changed loop from uses elsewhere in the kernel, or the other way round.
+    """
+    scope = Scope(kernel)
+    barriers = _barriers(kernel, reachable)
+    for loop in loops:
+        for node in find(kernel.body, "subscript_expression", "pointer_expression"):
+            if loop.node.start_byte <= node.start_byte < loop.node.end_byte:
+                continue
+            root = _root(node, scope)
+            own = {_root(n, scope): _is_write(n) for n in _elements(loop.body)}
+            written = any(_is_write(n) and _root(n, scope) == root for n in _elements(loop.body))
+            if root == "" or root not in own or not (written or _is_write(node)):
+                continue
+            low, high = sorted((loop.node.start_byte, node.start_byte))
+            if not any(low < barrier < high for barrier in barriers):
+                what = f"{root} passes between loops without a barrier"
+                return Refused(what, line_of(node))
+    return None
+
+
+def _elements(body: Node) -> list[Node]:
+    return list(find(body, "subscript_expression", "pointer_expression"))
+
+
+def _barriers(kernel: Function, reachable: Reachable) -> list[int]:
+    """Returns where the kernel calls ``__syncthreads`` itself or by way of a function."""
+    names = {f.name for f in reachable.device if "__syncthreads" in text_of(f.node)} - {kernel.name}
+    found = []
+    for call in find(kernel.body, "call_expression"):
+        text = text_of(call.child_by_field_name("function"))
+        if callee(call) in names or "__syncthreads" in text or "BlockReduce" in text:
+            found.append(call.start_byte)
+    return found
+
+
+def _root(node: Node, scope: Scope) -> str:
+    """Returns the pointer parameter that an element belongs to, or an empty string."""
+    name = next((text_of(n) for n in find(node, "identifier")), "")
+    for _ in range(_DEPTH):
+        found = scope.get(name)
+        if found is None or not (found.pointers or found.array):
+            return ""
+        if found.value is None:
+            return name
+        inner = (text_of(n) for n in find(found.value, "identifier"))
+        pointers = [n for n in inner if (d := scope.get(n)) and (d.pointers or d.array)]
+        if not pointers:
+            return name
+        name = pointers[0]
+    return name
+
+
+def _is_write(node: Node) -> bool:
+    parent = node.parent
+    if parent is None:
+        return False
+    if parent.type == "update_expression":
+        return True
+    return parent.type == "assignment_expression" and parent.child_by_field_name("left") == node

@@ -185,7 +185,9 @@ def schema(
 def main() -> None:
     """Run the command line and exit."""
     try:
-        code = app(result_action="return_value")
+        code = app(result_action="return_value", exit_on_error=False)
+    except cyclopts.CycloptsError:
+        code = EXIT_USER  # cyclopts has printed what is wrong
     except AstraError as error:
         print(f"astra: {error}", file=sys.stderr)
         code = error.exit_code

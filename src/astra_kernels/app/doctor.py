@@ -14,7 +14,7 @@ from typing import Literal
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from astra_kernels import __version__
 from astra_kernels.app.compose import default_device
@@ -41,7 +41,7 @@ def run(*, as_json: bool) -> int:
     if as_json:
         print(json.dumps([asdict(f) for f in findings], indent=1))
     else:
-        table = Table("", "what", "found", "what to do")
+        table = Table("", "what", Column("found", overflow="fold"), "what to do")
         for finding in findings:
             cells = (finding.subject, finding.detail, finding.advice)
             table.add_row(_MARKS[finding.state], *map(escape, cells))

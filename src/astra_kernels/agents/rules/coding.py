@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from astra_kernels.agents.rewrites import REWRITES
-from astra_kernels.agents.rewrites.normalise import normal_form_digest
-from astra_kernels.agents.rewrites.program import Applied, ParameterPoint, Program, Refused
+from astra_kernels.agents.rewrites import (
+    REWRITES,
+    Applied,
+    ParameterPoint,
+    Program,
+    Refused,
+    fingerprint,
+)
 from astra_kernels.protocols import Refusal
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import AxisVar
@@ -23,15 +28,15 @@ class RuleCoder:
         self, plan: Plan, parent: Candidate, history: History
     ) -> tuple[Candidate, ...] | Refusal:
         """Candidates that carry out `plan` on `parent`, most promising first."""
-        rewrite = REWRITES.get(plan.technique)
+        rewrite = next((r for r in REWRITES if r.technique == plan.technique), None)
         if rewrite is None:
             return Refusal(f"no rewrite for technique {plan.technique!r}")
         program = program_of(self._problem, parent)
         points = rewrite.parameters(program)
         if plan.parameters:
             points = tuple(p for p in points if _matches(p, plan))
-        known = {normal_form_digest(a.candidate.sources) for a in history.attempts}
-        known.add(normal_form_digest(self._problem.baseline.sources))
+        known = {fingerprint(a.candidate.sources) for a in history.attempts}
+        known.add(fingerprint(self._problem.baseline.sources))
         candidates: list[Candidate] = []
         reason = "nothing in this kernel to apply it to"
         for point in points:
@@ -41,7 +46,7 @@ class RuleCoder:
                     result.reason if result.line is None else f"line {result.line}: {result.reason}"
                 )
                 continue
-            digest = normal_form_digest(result.sources)
+            digest = fingerprint(result.sources)
             if digest in known:
                 reason = "every version it gives has been tried"
                 continue

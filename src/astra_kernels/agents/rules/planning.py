@@ -36,7 +36,7 @@ TECHNIQUES: tuple[Technique, ...] = (
         otherwise=1.05,
     ),
     Technique(
-        name="vector_width",
+        name="vectorized_access",
         hypothesis="wider loads put more bytes in flight with fewer instructions",
         risk="more registers; unaligned or short rows take the fallback path",
         expected={

@@ -1,0 +1,77 @@
+"""The command line without a device: bad input, exit codes, generated documents."""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def astra(*arguments, cwd, **env):
+    return subprocess.run(
+        [sys.executable, "-m", "astra_kernels", *map(str, arguments)],
+        cwd=cwd, env={**os.environ, "COLUMNS": "200", **env}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["optimize"], 2, "give a PROBLEM, or --resume RUN"),
+        (["optimize", "no-such-problem"], 2, "not a problem directory"),
+        (["optimize", "p", "--resume", "r"], 2, "give a PROBLEM, or --resume RUN"),
+        (["optimize", "{repo}/examples/silu_and_mul", "--rounds", "0"], 2, "--rounds"),
+        (["optimize", "{repo}/examples/silu_and_mul", "--seconds", "-1"], 2, "--seconds"),
+        (["optimize", "{repo}/examples/silu_and_mul", "--rounds", "many"], 2, "rounds"),
+        (
+            ["optimize", "{repo}/examples/silu_and_mul", "--run", "/proc/nope/run"],
+            2,
+            "cannot be written",
+        ),
+        (["optimize", "--resume", "nowhere"], 2, "no run here"),
+        (["verify", "{repo}/examples/silu_and_mul", "missing.cu"], 2, "missing.cu"),
+        (["verify", "{repo}/examples/silu_and_mul"], 2, "CANDIDATE"),
+        (["show", "nowhere"], 2, "no run here"),
+        (["schema", "everything"], 2, "definition, workload, solution, event"),
+        (["frobnicate"], 2, "frobnicate"),
+        (["worker", "nowhere"], 2, "job.json"),
+        (["bench", "{repo}/examples/silu_and_mul", "--device", "sim:h9000"], 2, "h200"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code(arguments, code, message, repository, tmp_path):
+    done = astra(*(a.replace("{repo}", str(repository)) for a in arguments), cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == [], "nothing half-written"
+
+
+def test_doctor_speaks_json(tmp_path):
+    done = astra("doctor", "--json", cwd=tmp_path)
+    findings = {f["subject"]: f for f in json.loads(done.stdout)}
+    assert done.returncode == 0, done.stdout
+    assert findings["CUDA compiler"]["state"] == "ok"
+    assert all(f["advice"] for f in findings.values() if f["state"] == "missing")
+
+
+def test_doctor_without_a_compiler_says_what_to_do(tmp_path):
+    """An empty PATH and no wheels in sight: exit code 3 and the install command."""
+    done = astra("doctor", cwd=tmp_path, PATH=str(tmp_path), CUDA_HOME="", CUDA_PATH="")
+    if "wheels" in done.stdout:
+        pytest.skip("the compiler's wheels are installed beside the package")
+    assert done.returncode == 3
+    assert "astra-kernels[toolchain]" in done.stdout
+
+
+def test_generated_documents_are_up_to_date(repository):
+    path = str(repository / "scripts" / "docs")
+    loader = importlib.machinery.SourceFileLoader("scripts_docs", path)
+    module = importlib.util.module_from_spec(
+        importlib.util.spec_from_loader("scripts_docs", loader)
+    )
+    loader.exec_module(module)
+    for document, text in module.generated().items():
+        assert document.read_text() == text, f"{document} is stale: run scripts/docs"

@@ -50,10 +50,10 @@ def make_inputs(axes, device):
     s_a = random.normal(10, 2, states).astype(np.float32)
     s_b = random.normal(10, 2, states).astype(np.float32)
     flat_a, flat_b = s_a.reshape(-1), s_b.reshape(-1)
-    flat_b[3::97] = flat_a[3::97] - 200
-    flat_b[4::97] = flat_a[4::97]
-    flat_a[0::97] = flat_a[2::97] = -np.inf
-    flat_b[1::97] = flat_b[2::97] = -np.inf
+    flat_b[11::97] = flat_a[11::97] - 200
+    flat_b[13::97] = flat_a[13::97]
+    flat_a[3::97] = flat_a[7::97] = -np.inf
+    flat_b[5::97] = flat_b[7::97] = -np.inf
     return {
         "v_a": random.standard_normal(shape, dtype=np.float32).astype(_ELEMENT),
         "s_a": s_a,

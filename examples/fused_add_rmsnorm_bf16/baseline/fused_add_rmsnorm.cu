@@ -55,14 +55,13 @@ __global__ void fused_add_rmsnorm_vector_kernel(__nv_bfloat16* __restrict__ x,
                                                 __nv_bfloat16* __restrict__ residual,
                                                 const __nv_bfloat16* __restrict__ weight, float eps,
                                                 int hidden) {
-  extern __shared__ __align__(16) float sums[];  // the row of x + residual
+  extern __shared__ FloatVec sum_row[];  // x + residual
   __shared__ float warp_sums[kWarp];
 
   const int64_t row = blockIdx.x;
   Bf16Vec* x_row = reinterpret_cast<Bf16Vec*>(x + row * hidden);
   Bf16Vec* residual_row = reinterpret_cast<Bf16Vec*>(residual + row * hidden);
   const Bf16Vec* weights = reinterpret_cast<const Bf16Vec*>(weight);
-  FloatVec* sum_row = reinterpret_cast<FloatVec*>(sums);
 
   float square_sum = 0.0f;
   for (int i = threadIdx.x; i < hidden / kVec; i += blockDim.x) {
@@ -79,7 +78,7 @@ __global__ void fused_add_rmsnorm_vector_kernel(__nv_bfloat16* __restrict__ x,
     sum_row[i] = sum;
   }
 
-  const float scale = rsqrtf(block_sum(square_sum, warp_sums) / hidden + eps);
+  const float scale = rsqrtf(block_sum(square_sum, warp_sums) / static_cast<float>(hidden) + eps);
 
   for (int i = threadIdx.x; i < hidden / kVec; i += blockDim.x) {
     const FloatVec sum = sum_row[i];
@@ -98,7 +97,7 @@ __global__ void fused_add_rmsnorm_scalar_kernel(__nv_bfloat16* __restrict__ x,
                                                 __nv_bfloat16* __restrict__ residual,
                                                 const __nv_bfloat16* __restrict__ weight, float eps,
                                                 int hidden) {
-  extern __shared__ __align__(16) float sums[];
+  extern __shared__ float sums[];  // x + residual
   __shared__ float warp_sums[kWarp];
 
   const int64_t row = blockIdx.x;
@@ -113,41 +112,49 @@ __global__ void fused_add_rmsnorm_scalar_kernel(__nv_bfloat16* __restrict__ x,
     sums[i] = sum;
   }
 
-  const float scale = rsqrtf(block_sum(square_sum, warp_sums) / hidden + eps);
+  const float scale = rsqrtf(block_sum(square_sum, warp_sums) / static_cast<float>(hidden) + eps);
 
   for (int i = threadIdx.x; i < hidden; i += blockDim.x) {
     x_row[i] = __float2bfloat16_rn(sums[i] * scale * __bfloat162float(weight[i]));
   }
 }
 
-int threads_for(int work) {
-  const int whole_warps = (work + kWarp - 1) / kWarp * kWarp;
-  return std::min(whole_warps, kMaxThreads);
-}
-
 bool is_aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
+
+// Rows above 48 KiB of float32 need the larger limit.
+template <typename Kernel>
+cudaError_t allow_shared(Kernel kernel, int bytes) {
+  return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
 
 }  // namespace
 
 extern "C" int fused_add_rmsnorm(void* x, void* residual, const void* weight, float eps,
                                  int64_t tokens, int64_t hidden, cudaStream_t stream) {
+  __nv_bfloat16* x_data = static_cast<__nv_bfloat16*>(x);
+  __nv_bfloat16* residual_data = static_cast<__nv_bfloat16*>(residual);
+  const __nv_bfloat16* weight_data = static_cast<const __nv_bfloat16*>(weight);
   const int columns = static_cast<int>(hidden);
+  const int shared_bytes = columns * static_cast<int>(sizeof(float));
+  const unsigned int blocks = static_cast<unsigned int>(tokens);
   const bool vectorised =
       hidden % kVec == 0 && is_aligned(x) && is_aligned(residual) && is_aligned(weight);
-  const auto kernel =
-      vectorised ? fused_add_rmsnorm_vector_kernel : fused_add_rmsnorm_scalar_kernel;
-  const dim3 grid(static_cast<unsigned int>(tokens));
-  const dim3 block(threads_for(vectorised ? columns / kVec : columns));
-  const int shared_bytes = columns * static_cast<int>(sizeof(float));
+  const int work = vectorised ? columns / kVec : columns;
+  const int warps = (work + kWarp - 1) / kWarp;
+  const int threads = std::min(warps * kWarp, kMaxThreads);
 
-  // Rows above 48 KiB of float32 need the larger limit.
-  const cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  if (status != cudaSuccess) {
-    return status;
+  if (vectorised) {
+    if (const cudaError_t status = allow_shared(fused_add_rmsnorm_vector_kernel, shared_bytes)) {
+      return status;
+    }
+    fused_add_rmsnorm_vector_kernel<<<blocks, threads, shared_bytes, stream>>>(
+        x_data, residual_data, weight_data, eps, columns);
+  } else {
+    if (const cudaError_t status = allow_shared(fused_add_rmsnorm_scalar_kernel, shared_bytes)) {
+      return status;
+    }
+    fused_add_rmsnorm_scalar_kernel<<<blocks, threads, shared_bytes, stream>>>(
+        x_data, residual_data, weight_data, eps, columns);
   }
-  kernel<<<grid, block, shared_bytes, stream>>>(
-      static_cast<__nv_bfloat16*>(x), static_cast<__nv_bfloat16*>(residual),
-      static_cast<const __nv_bfloat16*>(weight), eps, columns);
   return cudaGetLastError();
 }

@@ -11,6 +11,7 @@
 namespace {
 
 constexpr int kVec = 8;  // halves in 16 bytes
+constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
 
 struct alignas(16) HalfVec {
@@ -31,51 +32,59 @@ __device__ __forceinline__ MergedLse merge_lse(float lse_a, float lse_b) {
   const float weight_a = exp2f(lse_a - shift);
   const float weight_b = exp2f(lse_b - shift);
   const float total = weight_a + weight_b;
-  const float divisor = total > 0.0f ? total : 1.0f;
-  return {weight_a / divisor, weight_b / divisor, log2f(total) + shift};
+  const float inverse = total > 0.0f ? 1.0f / total : 0.0f;
+  return {weight_a * inverse, weight_b * inverse, log2f(total) + shift};
 }
 
-// One block per position: threadIdx.y walks the heads, threadIdx.x has one vector of the head.
-// `head_dim` is kVec * blockDim.x.
+// One block per position; every access to V is 16 bytes. `head_dim` is a multiple of kVec.
 __global__ void merge_vector_kernel(const __half* __restrict__ v_a, const float* __restrict__ s_a,
                                     const __half* __restrict__ v_b, const float* __restrict__ s_b,
                                     __half* __restrict__ v_merged, float* __restrict__ s_merged,
-                                    int num_heads) {
+                                    int num_heads, int head_dim) {
   const int64_t position = blockIdx.x;
-  for (int head = threadIdx.y; head < num_heads; head += blockDim.y) {
-    const int64_t state = position * num_heads + head;
-    const int64_t index = state * blockDim.x + threadIdx.x;
-    const HalfVec a = reinterpret_cast<const HalfVec*>(v_a)[index];
-    const HalfVec b = reinterpret_cast<const HalfVec*>(v_b)[index];
-    const MergedLse merged = merge_lse(s_a[state], s_b[state]);
+  const int64_t first_head = position * num_heads;
+  const HalfVec* a_row = reinterpret_cast<const HalfVec*>(v_a + first_head * head_dim);
+  const HalfVec* b_row = reinterpret_cast<const HalfVec*>(v_b + first_head * head_dim);
+  HalfVec* merged_row = reinterpret_cast<HalfVec*>(v_merged + first_head * head_dim);
+  const int per_head = head_dim / kVec;
+
+  for (int i = threadIdx.x; i < num_heads * per_head; i += blockDim.x) {
+    const HalfVec a = a_row[i];
+    const HalfVec b = b_row[i];
+    const int head = i / per_head;
+    const MergedLse merged = merge_lse(s_a[first_head + head], s_b[first_head + head]);
     HalfVec result;
 #pragma unroll
     for (int j = 0; j < kVec; ++j) {
       result.lane[j] = __float2half_rn(merged.scale_a * __half2float(a.lane[j]) +
                                        merged.scale_b * __half2float(b.lane[j]));
     }
-    reinterpret_cast<HalfVec*>(v_merged)[index] = result;
-    if (threadIdx.x == 0) {
-      s_merged[state] = merged.lse;
-    }
+    merged_row[i] = result;
+  }
+  for (int head = threadIdx.x; head < num_heads; head += blockDim.x) {
+    s_merged[first_head + head] = merge_lse(s_a[first_head + head], s_b[first_head + head]).lse;
   }
 }
 
-// The same for any `head_dim` and any alignment, one element per thread.
+// The same for any `head_dim` and any alignment, one element at a time.
 __global__ void merge_scalar_kernel(const __half* __restrict__ v_a, const float* __restrict__ s_a,
                                     const __half* __restrict__ v_b, const float* __restrict__ s_b,
                                     __half* __restrict__ v_merged, float* __restrict__ s_merged,
-                                    int num_heads) {
+                                    int num_heads, int head_dim) {
   const int64_t position = blockIdx.x;
-  for (int head = threadIdx.y; head < num_heads; head += blockDim.y) {
-    const int64_t state = position * num_heads + head;
-    const int64_t index = state * blockDim.x + threadIdx.x;
-    const MergedLse merged = merge_lse(s_a[state], s_b[state]);
-    v_merged[index] = __float2half_rn(merged.scale_a * __half2float(v_a[index]) +
-                                      merged.scale_b * __half2float(v_b[index]));
-    if (threadIdx.x == 0) {
-      s_merged[state] = merged.lse;
-    }
+  const int64_t first_head = position * num_heads;
+  const __half* a_row = v_a + first_head * head_dim;
+  const __half* b_row = v_b + first_head * head_dim;
+  __half* merged_row = v_merged + first_head * head_dim;
+
+  for (int i = threadIdx.x; i < num_heads * head_dim; i += blockDim.x) {
+    const int head = i / head_dim;
+    const MergedLse merged = merge_lse(s_a[first_head + head], s_b[first_head + head]);
+    merged_row[i] = __float2half_rn(merged.scale_a * __half2float(a_row[i]) +
+                                    merged.scale_b * __half2float(b_row[i]));
+  }
+  for (int head = threadIdx.x; head < num_heads; head += blockDim.x) {
+    s_merged[first_head + head] = merge_lse(s_a[first_head + head], s_b[first_head + head]).lse;
   }
 }
 
@@ -87,20 +96,27 @@ extern "C" int merge_attn_states_lse(const void* v_a, const void* s_a, const voi
                                      const void* s_b, void* v_merged, void* s_merged,
                                      int64_t seq_len, int64_t num_heads, int64_t head_dim,
                                      cudaStream_t stream) {
+  const __half* a = static_cast<const __half*>(v_a);
+  const __half* b = static_cast<const __half*>(v_b);
+  const float* lse_a = static_cast<const float*>(s_a);
+  const float* lse_b = static_cast<const float*>(s_b);
+  __half* merged = static_cast<__half*>(v_merged);
+  float* lse_merged = static_cast<float*>(s_merged);
+  const int heads = static_cast<int>(num_heads);
+  const int dim = static_cast<int>(head_dim);
+  const unsigned int blocks = static_cast<unsigned int>(seq_len);
   const bool vectorised =
       head_dim % kVec == 0 && is_aligned(v_a) && is_aligned(v_b) && is_aligned(v_merged);
-  const auto kernel = vectorised ? merge_vector_kernel : merge_scalar_kernel;
-  const int heads = static_cast<int>(num_heads);
-  const int per_head = static_cast<int>(vectorised ? head_dim / kVec : head_dim);
-  if (per_head > kMaxThreads) {
-    return cudaErrorInvalidValue;
-  }
-  const dim3 grid(static_cast<unsigned int>(seq_len));
-  const dim3 block(per_head, std::min(heads, kMaxThreads / per_head));
+  const int work = vectorised ? heads * dim / kVec : heads * dim;
+  const int warps = (work + kWarp - 1) / kWarp;
+  const int threads = std::min(warps * kWarp, kMaxThreads);
 
-  kernel<<<grid, block, 0, stream>>>(
-      static_cast<const __half*>(v_a), static_cast<const float*>(s_a),
-      static_cast<const __half*>(v_b), static_cast<const float*>(s_b),
-      static_cast<__half*>(v_merged), static_cast<float*>(s_merged), heads);
+  if (vectorised) {
+    merge_vector_kernel<<<blocks, threads, 0, stream>>>(a, lse_a, b, lse_b, merged, lse_merged,
+                                                        heads, dim);
+  } else {
+    merge_scalar_kernel<<<blocks, threads, 0, stream>>>(a, lse_a, b, lse_b, merged, lse_merged,
+                                                        heads, dim);
+  }
   return cudaGetLastError();
 }

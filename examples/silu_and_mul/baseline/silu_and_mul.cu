@@ -51,11 +51,6 @@ __global__ void silu_and_mul_scalar_kernel(__half* __restrict__ out,
   }
 }
 
-int threads_for(int work) {
-  const int whole_warps = (work + kWarp - 1) / kWarp * kWarp;
-  return std::min(whole_warps, kMaxThreads);
-}
-
 bool is_aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
 }  // namespace
@@ -65,14 +60,16 @@ extern "C" int silu_and_mul(void* out, const void* input, int64_t tokens, int64_
   __half* out_data = static_cast<__half*>(out);
   const __half* input_data = static_cast<const __half*>(input);
   const int columns = static_cast<int>(hidden);
-  const dim3 grid(static_cast<unsigned int>(tokens));
+  const unsigned int blocks = static_cast<unsigned int>(tokens);
+  const bool vectorised = hidden % kVec == 0 && is_aligned(out) && is_aligned(input);
+  const int work = vectorised ? columns / kVec : columns;
+  const int warps = (work + kWarp - 1) / kWarp;
+  const int threads = std::min(warps * kWarp, kMaxThreads);
 
-  if (hidden % kVec == 0 && is_aligned(out) && is_aligned(input)) {
-    silu_and_mul_vector_kernel<<<grid, threads_for(columns / kVec), 0, stream>>>(
-        out_data, input_data, columns);
+  if (vectorised) {
+    silu_and_mul_vector_kernel<<<blocks, threads, 0, stream>>>(out_data, input_data, columns);
   } else {
-    silu_and_mul_scalar_kernel<<<grid, threads_for(columns), 0, stream>>>(out_data, input_data,
-                                                                          columns);
+    silu_and_mul_scalar_kernel<<<blocks, threads, 0, stream>>>(out_data, input_data, columns);
   }
   return cudaGetLastError();
 }

@@ -51,8 +51,24 @@ def local_evaluator(problem: Problem, device: str, data_root: Path) -> Iterator[
     except OSError as error:
         raise MachineFault(f"no scratch directory: {error.strerror or error}; set TMPDIR") from None
     with scratch as name:
-        host = Host(scratch=Path(name), environment=worker_environment(), data_root=data_root)
+        host = Host(
+            scratch=Path(name),
+            environment=worker_environment(),
+            data_root=data_root,
+            builds=_build_cache() or Path(name) / "builds",
+        )
         yield LocalEvaluator(problem, device, host)
+
+
+def _build_cache() -> Path | None:
+    """The user's cache of builds, or None where it cannot be written."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    directory = Path(home) / "astra-kernels" / "builds"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return directory if os.access(directory, os.W_OK) else None
 
 
 def optimizer(

@@ -38,6 +38,8 @@ class Host:
     """The worker's whole environment; candidates see less still."""
     data_root: Path
     """Where the problem's safetensors files lie."""
+    builds: Path
+    """Builds are kept here by content, and shared between jobs and runs."""
     limits: Limits = field(default_factory=Limits)
     keep_jobs: bool = False
 
@@ -119,7 +121,7 @@ class LocalEvaluator:
     def _host_job(self, job: Path, spec: JobSpec) -> None:
         """Run the worker on one job directory, in a session of its own, under a deadline."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "astra_kernels.jobs", str(job)],
+            [sys.executable, "-m", "astra_kernels.jobs", str(job), "--cache", str(self._host.builds)],
             env=dict(self._host.environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

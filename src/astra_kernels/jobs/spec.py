@@ -1,12 +1,12 @@
 """The job directory's `job.json`: everything a machine needs to evaluate one candidate.
 
-    JOB/
-      job.json            this specification
-      baseline/           the baseline's sources
-      candidate/          the candidate's sources (absent when the baseline itself is judged)
-      reference.py        the oracle; never visible to a process that runs a candidate
-      data/               safetensors files that workloads name
-      result.json         written last and atomically, by `run_job`
+JOB/
+  job.json            this specification
+  baseline/           the baseline's sources
+  candidate/          the candidate's sources (absent when the baseline itself is judged)
+  reference.py        the oracle; never visible to a process that runs a candidate
+  data/               safetensors files that workloads name
+  result.json         written last and atomically, by `run_job`
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ class ProgramSpec:
     sources: tuple[str, ...]
     entry_symbol: str
     flags: tuple[str, ...]
+    arch: str = "sm_90"
+    include_dirs: tuple[str, ...] = ()
+    """Trusted absolute directories of headers on the machine that runs the job."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +111,8 @@ class Limits:
     """Timing repeats until the ratio's interval is this narrow, relative, or `max_rounds` is reached."""
     min_rounds: int = 10
     max_rounds: int = 60
+    processes: int = 2
+    """Timing is repeated in as many processes; intervals resample them too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +155,9 @@ def read_spec(job_dir: Path) -> JobSpec:
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as a job: {error}") from error
     if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:
-        raise UserError(f"{path}: schema_version is not {SCHEMA_VERSION}; use the Astra version that wrote it")
+        raise UserError(
+            f"{path}: schema_version is not {SCHEMA_VERSION}; use the Astra version that wrote it"
+        )
     try:
         return _decode(raw)
     except (KeyError, TypeError) as error:
@@ -174,7 +181,8 @@ def _decode(raw: dict[str, Any]) -> JobSpec:
 
 
 def _program(raw: dict[str, Any]) -> ProgramSpec:
-    return ProgramSpec(**{**raw, "sources": tuple(raw["sources"]), "flags": tuple(raw["flags"])})
+    lists = {name: tuple(raw[name]) for name in ("sources", "flags", "include_dirs")}
+    return ProgramSpec(**{**raw, **lists})
 
 
 def _tensor(raw: dict[str, Any]) -> TensorSpec:

@@ -1,0 +1,165 @@
+"""The seam to a device: memory, calls of a C entry point, and facts; real and simulated GPUs look alike.
+
+A device lives in a child process. What a kernel does wrong comes back as data in a `CallReport`; what the
+machine does wrong is raised as a MachineFault.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from astra_kernels.errors import UserError
+
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class CArgument:
+    """A C argument: its type as in a job's arguments, and its value (an address for pointer and stream)."""
+
+    ctype: str
+    value: bool | int | float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a device is."""
+
+    name: str
+    multiprocessors: int
+    clock_mhz: float
+    l2_bytes: int
+    memory_bytes: int
+    bandwidth_gb_s: float
+    """Of device memory, from the datasheet: memory clock times bus width."""
+    driver: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One kernel launch of a simulated device, with what it counted."""
+
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    dynamic_shared_bytes: int
+    metrics: Mapping[str, float]
+    modelled_us: float | None = None
+    sampled_blocks: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """What went wrong in a kernel or launcher.
+
+    `kind` is a simulator check such as `out_of_bounds`, or `error` (a CUDA error) or `step_limit`.
+    """
+
+    kind: str
+    message: str
+    kernel: str = ""
+    block: Dim3 | None = None
+    thread: Dim3 | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallReport:
+    """How one call of an entry point ended, after everything it enqueued had finished."""
+
+    code: int
+    """What the entry point returned; 0 is success, else a cudaError_t."""
+    fault: Fault | None = None
+    launches: tuple[Launch, ...] = ()
+
+
+Entry = Callable[..., int]
+"""A C function that returns int; takes the results of `c_value`."""
+
+
+class Device(Protocol):
+    """One opened device."""
+
+    @property
+    def facts(self) -> Facts:
+        """What it is."""
+
+    @property
+    def separate_buffers(self) -> bool:
+        """Whether buffers are best allocated one by one because every access is checked."""
+
+    @property
+    def stream(self) -> int:
+        """The stream for calls."""
+
+    def allocate(self, size: int) -> int:
+        """Allocates `size` bytes and returns their address (0 for none)."""
+
+    def free(self, address: int) -> None:
+        """Gives an allocation back."""
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Copies bytes to the device."""
+
+    def read(self, address: int, into: np.ndarray) -> None:
+        """Copies bytes from the device."""
+
+    def load(self, library: Path, symbol: str) -> Entry:
+        """Loads a built library and finds its entry point."""
+
+    def call(
+        self, entry: Entry, arguments: Sequence[CArgument], *, sampled: bool = False
+    ) -> CallReport:
+        """Calls the entry point and waits until the device is idle."""
+
+    def close(self) -> None:
+        """Gives the device back."""
+
+
+_CTYPES: Mapping[str, Callable[[int | float], object]] = {
+    "pointer": ctypes.c_void_p,
+    "stream": ctypes.c_void_p,
+    "int32": ctypes.c_int32,
+    "uint32": ctypes.c_uint32,
+    "int64": ctypes.c_int64,
+    "uint64": ctypes.c_uint64,
+    "float32": ctypes.c_float,
+    "float64": ctypes.c_double,
+    "bool": ctypes.c_bool,
+}
+
+
+def c_value(argument: CArgument) -> object:
+    """The argument as ctypes passes it."""
+    return _CTYPES[argument.ctype](argument.value)
+
+
+def open_device(name: str, cuda_runtime: Path) -> Device:
+    """Opens `sim:<gpu>` or `cuda:<ordinal>`.
+
+    Args:
+        name: which device.
+        cuda_runtime: the shared CUDA runtime that programs are linked against (real devices).
+
+    Raises:
+        UserError: no such kind of device, or an unknown GPU name; known ones are listed.
+        SetupError: the package for real devices is missing.
+        MachineFault: the device does not answer.
+    """
+    kind, _, which = name.partition(":")
+    if kind == "sim":
+        from astra_kernels.devices.sim import SimulatedDevice
+
+        return SimulatedDevice(which)
+    if kind == "cuda" and which.isdigit():
+        from astra_kernels.devices.cuda import CudaDevice
+
+        return CudaDevice(int(which), cuda_runtime)
+    raise UserError(f"unknown device {name!r}: use sim:h200 or cuda:0 (or another ordinal)")

@@ -1,0 +1,43 @@
+"""Who else is on a GPU: a lock between Astra's own jobs, and the driver's list of processes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_ASK_S = 20.0
+
+
+@contextlib.contextmanager
+def alone_on(device: str) -> Iterator[None]:
+    """Keeps other jobs of this machine from timing on `device` at the same time; waits for its turn."""
+    name = "".join(c if c.isalnum() else "-" for c in device)
+    path = Path(tempfile.gettempdir(), f"astra-{os.getuid()}-{name}.lock")
+    with path.open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def other_processes(ordinal: int) -> tuple[str, ...] | None:
+    """Processes that compute on the GPU now; None where nvidia-smi cannot say.
+
+    To be asked while no process of this job holds the GPU.
+    """
+    command = [
+        "nvidia-smi",
+        f"--id={ordinal}",
+        "--query-compute-apps=pid,process_name",
+        "--format=csv,noheader",
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done.returncode != 0:
+        return None
+    return tuple(line.strip() for line in done.stdout.splitlines() if line.strip())

@@ -1,0 +1,57 @@
+"""The process that runs a candidate: `python -m astra_kernels.jobs.child REQUEST_FD ANSWER_FD GO_FD`.
+
+It holds the device, the libraries and bytes; no seed, no reference, no expected value. Its answers go out
+over its own pipe, line by line; before every call it waits for the supervisor's go, so that a job whose
+verdict is known does not run on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from astra_kernels.devices.device import open_device
+from astra_kernels.errors import AstraError
+from astra_kernels.jobs.calling import Channel, load_programs, run_call
+from astra_kernels.jobs.memory import read_all
+from astra_kernels.jobs.wire import Event, Request, decode_request
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Serves one request and ends."""
+    request_fd, answers, go = (int(a) for a in arguments)
+    channel = Channel(answers, go)
+    try:
+        serve(decode_request(read_all(request_fd)), channel)
+    except AstraError as fault:
+        channel.tell(Event(kind="machine", detail=str(fault), data={"error": type(fault).__name__}))
+    channel.tell(Event(kind="end"))
+    sys.stdout.flush()
+    os._exit(0)  # destructors of a candidate's library get no say after the last word
+
+
+def serve(request: Request, channel: Channel) -> None:
+    """Opens the device and does the task."""
+    device = open_device(request.device, Path(request.cuda_runtime))
+    channel.tell(Event(kind="ready", data=asdict(device.facts)))
+    if request.task == "time":
+        from astra_kernels.jobs.timing_child import time_calls
+
+        time_calls(request, device, channel)
+        return
+    entries = load_programs(request, device)
+    for index, call in enumerate(request.calls):
+        if not channel.may_go_on():
+            return
+        channel.tell(Event(kind="begin", index=index))
+        report = run_call(device, entries[0], call)
+        channel.tell(Event(kind="done", index=index, data=asdict(report)))
+        if report.fault is not None:
+            return  # a faulted context serves no further call
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

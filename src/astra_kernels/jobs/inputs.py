@@ -1,0 +1,262 @@
+"""Inputs of a workload: drawn from its seed, read from a file, or made by the problem's own function.
+
+They are made by the supervising process; a child gets bytes only, never a seed or this module.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from astra_kernels.errors import SetupError, UserError
+from astra_kernels.jobs.elements import FLOAT_FORMATS, numpy_dtype
+from astra_kernels.jobs.reference import Reference
+from astra_kernels.jobs.spec import InputSpec, JobSpec, TensorSpec, WorkloadSpec
+from astra_kernels.records.dtypes import is_floating
+
+Scalar = bool | int | float
+Inputs = dict[str, np.ndarray | Scalar]
+"""By name: an array of the exact dtype and shape, or a Python scalar already rounded to its dtype."""
+
+_Generator = np.random.Generator
+_INFINITE_ONE_IN = 1000
+
+
+def make_inputs(
+    spec: JobSpec, workload: WorkloadSpec, job_dir: Path, reference: Reference
+) -> Inputs:
+    """Makes every input of `workload`, in the order of the definition.
+
+    Raises:
+        UserError: a file, a value or the custom function does not fit the definition.
+        SetupError: a package that the element type or the file format needs is missing.
+    """
+    if any(source.type == "custom" for source in workload.inputs.values()):
+        return _custom(spec, workload, reference)
+    return {tensor.name: _one(tensor, workload, job_dir) for tensor in spec.inputs}
+
+
+def shape_of(tensor: TensorSpec, axes: Mapping[str, int]) -> tuple[int, ...]:
+    """The concrete shape of `tensor`; a scalar has none and counts as 0-d."""
+    return tuple(axes[axis] for axis in tensor.shape or ())
+
+
+def round_scalar(value: Scalar, dtype: str) -> Scalar:
+    """`value` as the kernel gets it: rounded to `dtype`, as a Python scalar."""
+    if dtype == "bool":
+        return bool(value)
+    if not is_floating(dtype):
+        return int(value)
+    return float(np.asarray(value, np.float64).astype(numpy_dtype(dtype)).astype(np.float64))
+
+
+def _one(tensor: TensorSpec, workload: WorkloadSpec, job_dir: Path) -> np.ndarray | Scalar:
+    source = workload.inputs[tensor.name]
+    if tensor.shape is None:
+        if source.value is None:
+            raise UserError(f"workload {workload.uuid}: scalar {tensor.name!r} has no value")
+        return round_scalar(source.value, tensor.dtype)
+    shape = shape_of(tensor, workload.axes)
+    if source.type == "safetensors":
+        return _stored(tensor, source, shape, job_dir)
+    seed = np.random.SeedSequence([workload.seed, zlib.crc32(tensor.name.encode())])
+    return draw(
+        np.random.Generator(np.random.PCG64(seed)), tensor.dtype, shape, source.distribution
+    )
+
+
+def draw(
+    random: _Generator, dtype: str, shape: tuple[int, ...], distribution: str | None
+) -> np.ndarray:
+    """Draws an array; `distribution` None is normal for floats and uniform for the rest.
+
+    Raises:
+        UserError: an unknown distribution.
+    """
+    if dtype == "bool":
+        table: Mapping[str, _Maker] = _BOOLEAN
+    else:
+        table = _FLOATING if is_floating(dtype) else _INTEGER
+    name = distribution or ("normal" if is_floating(dtype) else "uniform")
+    if name not in table:
+        raise UserError(f"unknown distribution {name!r}; known are {', '.join(_FLOATING)}")
+    return np.ascontiguousarray(table[name](random, dtype, shape).astype(numpy_dtype(dtype)))
+
+
+_Maker = Callable[[_Generator, str, tuple[int, ...]], np.ndarray]
+
+
+def _wide(dtype: str) -> type[np.float32] | type[np.float64]:
+    """The type that values are drawn in."""
+    return np.float64 if dtype == "float64" else np.float32
+
+
+def _normal(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    return random.standard_normal(shape, dtype=_wide(dtype))
+
+
+def _uniform(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    return 2 * random.random(shape, dtype=_wide(dtype)) - 1
+
+
+def _signs(random: _Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return 1 - 2 * random.integers(0, 2, shape, dtype=np.int8)
+
+
+def _large(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    magnitude = FLOAT_FORMATS[dtype].largest * 2.0 ** (-4 * random.random(shape))
+    return magnitude * _signs(random, shape)
+
+
+def _small(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    magnitude = FLOAT_FORMATS[dtype].smallest_normal * 2.0 ** (4 * random.random(shape))
+    return magnitude * _signs(random, shape)
+
+
+def _denormal(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    form = FLOAT_FORMATS[dtype]
+    steps = random.integers(1, 1 << form.fraction_bits, shape)
+    tiny = np.ldexp(steps.astype(np.float64), form.min_exponent - form.fraction_bits)
+    mixed = np.where(random.random(shape) < 0.5, tiny, random.standard_normal(shape))
+    return mixed * _signs(random, shape)
+
+
+def _infinities(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Normal values with one in a thousand infinite (the largest finite where there is no infinity)."""
+    values = np.asarray(_normal(random, dtype, shape))
+    if values.size:
+        places = random.integers(0, values.size, max(1, values.size // _INFINITE_ONE_IN))
+        form = FLOAT_FORMATS[dtype]
+        extreme = np.inf if form.has_infinity else form.largest
+        values.reshape(-1)[places] = extreme * _signs(random, places.shape)
+    return values
+
+
+def _constant_rows(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    rows = _normal(random, dtype, (*shape[:-1], 1) if shape else ())
+    return np.broadcast_to(rows, shape)
+
+
+def _of_rank(values: np.ndarray) -> np.ndarray:
+    return np.sort(values, axis=-1) if values.ndim else values
+
+
+_FLOATING: Mapping[str, _Maker] = {
+    "normal": _normal,
+    "uniform": _uniform,
+    "zeros": lambda random, dtype, shape: np.zeros(shape),
+    "ones": lambda random, dtype, shape: np.ones(shape),
+    "large": _large,
+    "small": _small,
+    "denormal": _denormal,
+    "infinities": _infinities,
+    "ties": lambda random, dtype, shape: random.integers(-4, 5, shape) / 2,
+    "sorted": lambda random, dtype, shape: _of_rank(np.asarray(_normal(random, dtype, shape))),
+    "constant_rows": _constant_rows,
+}
+
+
+def _any_integer(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    range_ = np.iinfo(dtype)
+    return random.integers(range_.min, range_.max, shape, dtype=dtype, endpoint=True)
+
+
+def _near_limit(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    largest = int(np.iinfo(dtype).max)
+    return (largest - random.integers(0, 16, shape)) * _signs(random, shape).astype(dtype)
+
+
+def _few(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    return random.integers(0, 4, shape)
+
+
+_INTEGER: Mapping[str, _Maker] = {
+    "normal": lambda random, dtype, shape: np.rint(4 * random.standard_normal(shape)),
+    "uniform": _any_integer,
+    "zeros": lambda random, dtype, shape: np.zeros(shape, dtype),
+    "ones": lambda random, dtype, shape: np.ones(shape, dtype),
+    "large": _near_limit,
+    "small": lambda random, dtype, shape: random.integers(0, 2, shape),
+    "denormal": _few,
+    "infinities": _near_limit,
+    "ties": _few,
+    "sorted": lambda random, dtype, shape: _of_rank(_any_integer(random, dtype, shape)),
+    "constant_rows": lambda random, dtype, shape: np.broadcast_to(
+        _any_integer(random, dtype, (*shape[:-1], 1) if shape else ()), shape
+    ),
+}
+
+
+def _coin(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    return random.integers(0, 2, shape, dtype=np.uint8)
+
+
+_BOOLEAN: Mapping[str, _Maker] = {
+    **dict.fromkeys(_FLOATING, _coin),
+    "zeros": lambda random, dtype, shape: np.zeros(shape),
+    "ones": lambda random, dtype, shape: np.ones(shape),
+    "sorted": lambda random, dtype, shape: _of_rank(np.asarray(_coin(random, dtype, shape))),
+    "constant_rows": lambda random, dtype, shape: np.broadcast_to(
+        _coin(random, dtype, (*shape[:-1], 1) if shape else ()), shape
+    ),
+}
+
+
+def _stored(
+    tensor: TensorSpec, source: InputSpec, shape: tuple[int, ...], job_dir: Path
+) -> np.ndarray:
+    where = f"{source.path}: {source.tensor_key}"
+    try:
+        from safetensors import SafetensorError, safe_open
+    except ImportError as error:
+        raise SetupError(
+            f"{where} needs the package safetensors: pip install safetensors"
+        ) from error
+    data = (job_dir / "data").resolve()
+    path = (data / str(source.path)).resolve()
+    if not path.is_relative_to(data) or not path.is_file():
+        raise UserError(
+            f"input {tensor.name!r}: no file {source.path!r} in the job's data directory"
+        )
+    numpy_dtype(tensor.dtype)  # imports ml_dtypes, which safetensors needs for the same types
+    try:
+        with safe_open(str(path), framework="numpy") as file:
+            values: np.ndarray = file.get_tensor(str(source.tensor_key))
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"input {tensor.name!r}: {where}: {error}") from error
+    return _fitting(tensor, values, shape, where)
+
+
+def _custom(spec: JobSpec, workload: WorkloadSpec, reference: Reference) -> Inputs:
+    name = spec.custom_inputs_entrypoint
+    if name is None:
+        raise UserError(f"workload {workload.uuid}: custom inputs, but no custom_inputs_entrypoint")
+    made: Any = reference.custom_inputs(name, dict(workload.axes), workload.seed)
+    if not isinstance(made, Mapping):
+        raise UserError(f"{name}: must return a dict of inputs by name")
+    inputs: Inputs = {}
+    for tensor in spec.inputs:
+        if tensor.name not in made:
+            raise UserError(f"{name}: returned no input {tensor.name!r}")
+        value = made[tensor.name]
+        if tensor.shape is None:
+            inputs[tensor.name] = round_scalar(value, tensor.dtype)
+        else:
+            values = reference.to_numpy(value)
+            inputs[tensor.name] = _fitting(tensor, values, shape_of(tensor, workload.axes), name)
+    return inputs
+
+
+def _fitting(
+    tensor: TensorSpec, values: np.ndarray, shape: tuple[int, ...], where: str
+) -> np.ndarray:
+    if values.shape != shape or values.dtype != numpy_dtype(tensor.dtype):
+        raise UserError(
+            f"input {tensor.name!r}: {where} is {values.dtype} {values.shape}, "
+            f"the definition wants {tensor.dtype} {shape}"
+        )
+    return np.ascontiguousarray(values)

@@ -1,0 +1,132 @@
+"""Where the tensors of one call lie in its image, and the arguments that refer to them.
+
+Every buffer starts at a multiple of 256 bytes and is followed by at least 256 bytes of guard. Whatever is
+no input is filled with random bytes that only the supervisor knows: an element that still holds them after
+the call was never written, a guard that does not was overrun.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from astra_kernels.errors import UserError
+from astra_kernels.jobs.inputs import Inputs, shape_of
+from astra_kernels.jobs.spec import ArgumentSpec, JobSpec, TensorSpec, WorkloadSpec
+from astra_kernels.jobs.wire import Argument, Buffer
+from astra_kernels.records.dtypes import dtype_bytes
+
+ALIGNMENT = 256
+WORKSPACE = "workspace"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Buffers and arguments of one workload."""
+
+    buffers: tuple[Buffer, ...]
+    arguments: tuple[Argument, ...]
+    size: int
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer called `name`."""
+        return next(b for b in self.buffers if b.name == name)
+
+    def carrier(self, output: TensorSpec) -> Buffer:
+        """The buffer in which `output` lies after the call."""
+        return self.buffer(output.in_place_of or output.name)
+
+    def guards(self) -> list[tuple[str, slice]]:
+        """The bytes after each buffer that nobody may write, with the buffer's name."""
+        ends = [*(b.offset for b in self.buffers[1:]), self.size]
+        return [
+            (b.name, slice(b.offset + b.size, end))
+            for b, end in zip(self.buffers, ends, strict=True)
+        ]
+
+
+def lay_out(spec: JobSpec, workload: WorkloadSpec, inputs: Inputs) -> Layout:
+    """Places the buffers of `workload`.
+
+    Raises:
+        UserError: an argument is neither tensor, scalar, axis, workspace nor stream.
+    """
+    sizes = buffer_sizes(spec, workload)
+    buffers: list[Buffer] = []
+    offset = 0
+    for name, size in sizes.items():
+        buffers.append(Buffer(name=name, offset=offset, size=size))
+        offset += (size // ALIGNMENT + 2) * ALIGNMENT
+    places = {name: index for index, name in enumerate(sizes)}
+    arguments = tuple(_argument(a, places, workload, inputs) for a in spec.arguments)
+    return Layout(tuple(buffers), arguments, offset)
+
+
+def buffer_sizes(spec: JobSpec, workload: WorkloadSpec) -> Mapping[str, int]:
+    """Bytes of every buffer: tensor inputs, outputs that have their own, the workspace."""
+    tensors = [t for t in spec.inputs if t.shape is not None]
+    tensors += [o for o in spec.outputs if o.in_place_of is None]
+    sizes = {t.name: elements_of(t, workload.axes) * dtype_bytes(t.dtype) for t in tensors}
+    if workload.workspace_bytes:
+        sizes[WORKSPACE] = workload.workspace_bytes
+    return sizes
+
+
+def elements_of(tensor: TensorSpec, axes: Mapping[str, int]) -> int:
+    """Number of elements of `tensor`."""
+    count = 1
+    for extent in shape_of(tensor, axes):
+        count *= extent
+    return count
+
+
+def total_elements(spec: JobSpec, workload: WorkloadSpec) -> int:
+    """Elements of all tensors of a workload."""
+    tensors = [t for t in spec.inputs if t.shape is not None]
+    tensors += [o for o in spec.outputs if o.in_place_of is None]
+    return sum(elements_of(t, workload.axes) for t in tensors)
+
+
+def image_of(layout: Layout, inputs: Inputs) -> np.ndarray:
+    """The bytes before the call: inputs in place, random bytes everywhere else."""
+    random = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
+    words = -(-layout.size // 8)
+    image = np.empty(8 * words, np.uint8)
+    at = 0
+    for buffer in layout.buffers:
+        value = inputs.get(buffer.name)
+        if isinstance(value, np.ndarray):
+            _poison(image, random, at, buffer.offset)
+            end = buffer.offset + buffer.size
+            image[buffer.offset : end] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+            at = end
+    _poison(image, random, at, layout.size)
+    return image[: layout.size]
+
+
+def _poison(image: np.ndarray, random: np.random.Generator, start: int, end: int) -> None:
+    if end > start:
+        words = random.integers(0, 2**64, -(-(end - start) // 8), dtype=np.uint64)
+        image[start:end] = words.view(np.uint8)[: end - start]
+
+
+def _argument(
+    spec: ArgumentSpec, places: Mapping[str, int], workload: WorkloadSpec, inputs: Inputs
+) -> Argument:
+    if spec.ctype == "stream":
+        return Argument(ctype="stream")
+    if spec.ctype == "pointer":
+        if spec.name in places:
+            return Argument(ctype="pointer", buffer=places[spec.name])
+        if spec.name == WORKSPACE:
+            return Argument(ctype="pointer", value=0)
+        raise UserError(f"argument {spec.name!r} is a pointer, but no tensor has this name")
+    if spec.name in workload.axes:
+        return Argument(ctype=spec.ctype, value=workload.axes[spec.name])
+    value = inputs.get(spec.name)
+    if value is None or isinstance(value, np.ndarray):
+        raise UserError(f"argument {spec.name!r} is no scalar input and no axis")
+    return Argument(ctype=spec.ctype, value=value)

@@ -1,0 +1,69 @@
+"""Memory that crosses to a child: sealed images going in, fixed-size results coming back."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+
+import numpy as np
+
+from astra_kernels.errors import MachineFault
+
+_SEAL_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+_SEAL_ALL = _SEAL_SIZE | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+
+
+def sealed(name: str, content: bytes | bytearray | memoryview) -> int:
+    """A file descriptor whose content nobody can change any more.
+
+    Raises:
+        MachineFault: memory is exhausted.
+    """
+    descriptor = _create(name)
+    view = memoryview(content)
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEAL_ALL)
+    except OSError as error:
+        os.close(descriptor)
+        raise MachineFault(f"no memory for {len(content)} bytes of inputs: {error}") from error
+    return descriptor
+
+
+def result_area(name: str, size: int) -> int:
+    """A writable file descriptor of a size that nobody can change (so reading it cannot fault).
+
+    Raises:
+        MachineFault: memory is exhausted.
+    """
+    descriptor = _create(name)
+    try:
+        os.ftruncate(descriptor, size)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEAL_SIZE)
+    except OSError as error:
+        os.close(descriptor)
+        raise MachineFault(f"no memory for {size} bytes of outputs: {error}") from error
+    return descriptor
+
+
+def read_all(descriptor: int) -> bytes:
+    """The whole content of a memory file."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+def mapped(descriptor: int, *, writable: bool = False) -> np.ndarray:
+    """The content as an array of bytes; it is unmapped when the last view of it is gone."""
+    size = os.fstat(descriptor).st_size
+    if size == 0:
+        return np.empty(0, np.uint8)
+    access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+    return np.frombuffer(mmap.mmap(descriptor, size, access=access), np.uint8)
+
+
+def _create(name: str) -> int:
+    try:
+        return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except OSError as error:
+        raise MachineFault(f"cannot create a memory file: {error}") from error

@@ -1,0 +1,137 @@
+"""The build and admission gates: sources of a job to libraries, or the outcome that ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_kernels.errors import ProblemError, UserError
+from astra_kernels.jobs.spec import ProgramSpec
+from astra_kernels.languages.cuda.admission import examine
+from astra_kernels.languages.cuda.build import build
+from astra_kernels.languages.cuda.diagnostics import Diagnostic
+from astra_kernels.languages.cuda.outcome import BuildFailure, Built
+from astra_kernels.languages.cuda.request import BuildRequest
+from astra_kernels.languages.cuda.toolchain import Toolchain
+from astra_kernels.records.evaluation import (
+    BuildFailed,
+    CompilerMessage,
+    Crashed,
+    Evaluation,
+    KernelResources,
+    Rejected,
+    TimedOut,
+)
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where and with what a job builds."""
+
+    job_dir: Path
+    toolchain: Toolchain
+    cache_dir: Path
+    deadline_s: float
+
+    @property
+    def cuda_runtime(self) -> Path:
+        """The shared CUDA runtime that libraries are linked against."""
+        places = [d / self.toolchain.cudart for d in self.toolchain.library_dirs]
+        return next((p for p in places if p.is_file()), places[0])
+
+    def build(self, program: ProgramSpec) -> Built | BuildFailure:
+        """Builds one program.
+
+        Raises:
+            UserError: a source file is missing.
+            MachineFault: the disk is full or no process can be started.
+        """
+        request = BuildRequest(
+            sources=_sources(self.job_dir / program.directory, program.sources),
+            flags=program.flags,
+            arch=program.arch,
+            include_dirs=tuple(Path(p) for p in program.include_dirs),
+            entry_symbols=(program.entry_symbol,),
+        )
+        return build(request, self.toolchain, self.cache_dir, self.deadline_s)
+
+    def start(self, programs: Mapping[str, ProgramSpec]) -> dict[str, Future[Built | BuildFailure]]:
+        """Builds several programs at the same time."""
+        pool = ThreadPoolExecutor(max_workers=len(programs))
+        futures = {name: pool.submit(self.build, p) for name, p in programs.items()}
+        pool.shutdown(wait=False)
+        return futures
+
+
+def build_failed(failure: BuildFailure, limit_s: float) -> Evaluation:
+    """The outcome of a program that could not be built."""
+    if failure.timed_out:
+        return TimedOut(device="", stage="build", limit_s=limit_s, detail=failure.log[-500:])
+    messages = tuple(_message(d) for d in failure.diagnostics)
+    return BuildFailed(device="", messages=messages, log=failure.log)
+
+
+def admission(subject: Built, baseline: Built | None) -> tuple[Rejected | None, tuple[str, ...]]:
+    """The verdict of the admission rules and the findings that are only suspicious."""
+    findings = examine(subject.symbols, None if baseline is None else baseline.symbols)
+    for finding in findings:
+        if finding.weight == "rejecting":
+            detail = f"{finding.symbol}: {finding.reason}"
+            return Rejected(device="", rule=finding.rule, detail=detail), ()
+    return None, tuple(f"{f.symbol}: {f.reason}" for f in findings)
+
+
+def sound_baseline(built: Built | BuildFailure, outcome: Evaluation | None = None) -> Built:
+    """The baseline's build, in a job that judges a candidate.
+
+    Raises:
+        ProblemError: the baseline itself fails, so nothing can be compared with it.
+    """
+    if isinstance(built, BuildFailure):
+        first = next((d.message for d in built.diagnostics), built.log[-300:])
+        raise ProblemError(f"the baseline does not build: {first}; judge the baseline alone first")
+    if outcome is not None:
+        reason = getattr(outcome, "rule", "") or getattr(outcome, "detail", "")
+        if isinstance(outcome, Crashed | TimedOut | Rejected):
+            reason = outcome.detail
+        raise ProblemError(
+            f"the baseline is {outcome.outcome.replace('_', ' ')} "
+            f"({getattr(outcome, 'workload', None)}): {reason}; judge the baseline alone first"
+        )
+    return built
+
+
+def resources_of(built: Built) -> tuple[KernelResources, ...]:
+    """What ptxas reports, as records."""
+    return tuple(
+        KernelResources(
+            kernel=k.demangled,
+            registers=k.registers,
+            spill_store_bytes=k.spill_store_bytes,
+            spill_load_bytes=k.spill_load_bytes,
+            stack_bytes=k.stack_bytes,
+            static_shared_bytes=k.static_shared_bytes,
+            constant_bytes=k.constant_bytes,
+        )
+        for k in built.kernels
+    )
+
+
+def _message(diagnostic: Diagnostic) -> CompilerMessage:
+    return CompilerMessage(
+        severity=diagnostic.severity,
+        message=diagnostic.message,
+        file=diagnostic.file or None,
+        line=diagnostic.line or None,
+        column=diagnostic.column,
+        tool=diagnostic.tool,
+    )
+
+
+def _sources(directory: Path, names: tuple[str, ...]) -> dict[str, str]:
+    try:
+        return {name: (directory / name).read_text(encoding="utf-8") for name in names}
+    except (OSError, ValueError) as error:
+        raise UserError(f"a source of the job cannot be read: {error}") from error

@@ -1,0 +1,236 @@
+"""Starting a child in the sandbox, listening to it, and naming how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_kernels.errors import MachineFault, SetupError, UserError
+from astra_kernels.jobs.memory import sealed
+from astra_kernels.jobs.sandbox import (
+    Completed,
+    SandboxPolicy,
+    gpu_policy,
+    python_readable,
+    run_sandboxed,
+)
+from astra_kernels.jobs.wire import Event, Request, decode_event
+
+_LONGEST_LINE = 64 << 20
+_LEAD = 2
+"""Calls that a child may be ahead of the verdicts."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A child that did not finish what it was asked."""
+
+    kind: str
+    """`crashed` or `timed_out`."""
+    detail: str
+    index: int
+    """The call in progress, -1 for none."""
+
+
+class Child:
+    """One child at work; iterate over `events()` until they end, then ask `ending`."""
+
+    def __init__(self, request: Request, deadline_s: float, readable: tuple[Path, ...]) -> None:
+        """Starts the child.
+
+        Args:
+            request: what it is to do.
+            deadline_s: seconds for all of it.
+            readable: what it must read besides Python and the libraries of the request.
+        """
+        self._request = request
+        self._deadline_s = deadline_s
+        self._readable = (*readable, Path(request.cuda_runtime).resolve().parent)
+        self._completed: Completed | None = None
+        self._failure: BaseException | None = None
+        self._finished = False
+        self._current = -1
+        self._answer_read, self._answer_write = os.pipe()
+        self._go_read, self._go_write = os.pipe()
+        self._request_fd = sealed("request", request.encode())
+        self._thread = threading.Thread(target=self._run, name="child", daemon=True)
+        self.sandbox = ""
+
+    def __enter__(self) -> Child:
+        self._thread.start()
+        for _ in range(_LEAD):
+            self.go_on()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._thread.join()
+        os.close(self._answer_read)
+        os.close(self._request_fd)
+
+    def go_on(self) -> None:
+        """Allows one more call."""
+        if self._go_write >= 0:
+            try:
+                os.write(self._go_write, b"+")
+            except BrokenPipeError:
+                pass  # it has ended; `ending` says how
+
+    def stop(self) -> None:
+        """Lets the child end before its next call."""
+        if self._go_write >= 0:
+            os.close(self._go_write)
+            self._go_write = -1
+
+    def events(self) -> Iterator[tuple[Event, float]]:
+        """Every event with the supervisor's clock when it arrived, in seconds.
+
+        Raises:
+            MachineFault: the machine failed.
+            SetupError: the child lacks a package.
+            UserError: the device is unknown.
+        """
+        rest = b""
+        while chunk := os.read(self._answer_read, 1 << 20):
+            arrived = time.perf_counter()
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > _LONGEST_LINE:
+                break
+            for line in lines:
+                try:
+                    event = decode_event(line)
+                except ValueError:
+                    continue  # not ours: the candidate wrote to the pipe
+                if event.kind == "begin":
+                    self._current = event.index
+                if event.kind == "end":
+                    self._finished = True
+                if event.kind == "machine":
+                    _raise_machine(event)
+                yield event, arrived
+
+    def ending(self) -> Ending | None:
+        """How the child ended, or None when it finished.
+
+        Raises:
+            MachineFault: the sandbox failed, or memory ran out.
+        """
+        self.stop()
+        self._thread.join()
+        if self._failure is not None:
+            raise self._failure
+        completed = self._completed
+        assert completed is not None
+        self.sandbox = completed.sandbox
+        if completed.timed_out:
+            detail = f"still running after {self._deadline_s:g} s"
+            return Ending("timed_out", detail, self._current)
+        if self._finished:
+            return None
+        return Ending("crashed", _words(completed), self._current)
+
+    def _run(self) -> None:
+        killed_before = _kills_for_memory()
+        try:
+            with tempfile.TemporaryDirectory(prefix="astra-child-") as scratch:
+                self._completed = run_sandboxed(self._command(), policy=self._policy(Path(scratch)))
+            if self._completed.returncode == -signal.SIGKILL and not self._completed.timed_out:
+                if _kills_for_memory() > killed_before:
+                    self._failure = MachineFault("the kernel ended the child: out of memory")
+        except BaseException as error:  # handed to the thread that asks for the ending
+            self._failure = error
+        finally:
+            for descriptor in (self._answer_write, self._go_read):
+                os.close(descriptor)
+
+    def _command(self) -> list[str]:
+        descriptors = (self._request_fd, self._answer_write, self._go_read)
+        words = [sys.executable, "-s", "-m", "astra_kernels.jobs.child"]
+        return [*words, *(str(d) for d in descriptors)]
+
+    def _policy(self, scratch: Path) -> SandboxPolicy:
+        request = self._request
+        libraries = tuple(Path(p.library).resolve() for p in request.programs)
+        memory = [fd for call in request.calls for fd in (call.image_fd, *call.result_fds)]
+        descriptors = (self._request_fd, self._answer_write, self._go_read, *memory)
+        path = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path if entry)
+        environment = {
+            "PYTHONPATH": path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        if request.device.startswith("cuda"):
+            return gpu_policy(
+                scratch,
+                self._deadline_s,
+                readable=(*self._readable, *libraries),
+                environment=environment,
+                pass_fds=descriptors,
+            )
+        return SandboxPolicy(
+            scratch=scratch,
+            deadline_s=self._deadline_s,
+            readable=(*python_readable(), *self._readable, *libraries),
+            environment=environment,
+            pass_fds=descriptors,
+        )
+
+
+def run_child(
+    request: Request,
+    deadline_s: float,
+    heard: Callable[[Event, float], bool],
+    readable: tuple[Path, ...] = (),
+) -> tuple[Ending | None, str]:
+    """Runs a child to its end; `heard` gets every event and returns False to stop early.
+
+    Returns:
+        How it ended if it did not finish (a child that was stopped has finished), and its sandbox.
+    """
+    with Child(request, deadline_s, readable) as child:
+        stopped = False
+        for event, arrived in child.events():
+            if stopped:
+                continue
+            if heard(event, arrived):
+                if event.kind == "done":
+                    child.go_on()
+            else:
+                stopped = True
+                child.stop()
+        ending = child.ending()
+        return (None if stopped else ending), child.sandbox
+
+
+def _raise_machine(event: Event) -> None:
+    kinds: dict[str, type[Exception]] = {"UserError": UserError, "SetupError": SetupError}
+    raise kinds.get(str(event.data.get("error")), MachineFault)(event.detail)
+
+
+def _words(completed: Completed) -> str:
+    code = completed.returncode
+    tail = completed.stderr.strip().splitlines()[-1:] or [""]
+    said = f"; it said: {tail[0][:300]}" if tail[0] else ""
+    if code is not None and code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"the process was ended by {name}{said}"
+    return f"the process exited with status {code} in the middle of the call{said}"
+
+
+def _kills_for_memory() -> int:
+    """How many processes the kernel has ended for lack of memory; 0 where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

@@ -1,0 +1,143 @@
+"""What a child is asked and what it answers: plain records, JSON over memory and a pipe.
+
+A request names libraries, buffers and argument values. It holds no seed, no reference, no expected value.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from astra_kernels.devices.device import CArgument
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buffer:
+    """One tensor or workspace in the image of a call."""
+
+    name: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """One C argument: the address of a buffer, the stream, or a value."""
+
+    ctype: str
+    buffer: int | None = None
+    value: bool | int | float = 0
+
+    def bound(self, addresses: list[int], stream: int) -> CArgument:
+        """The argument with device addresses filled in."""
+        if self.buffer is not None:
+            return CArgument("pointer", addresses[self.buffer])
+        if self.ctype == "stream":
+            return CArgument("stream", stream)
+        return CArgument(self.ctype, self.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One workload: where its initial bytes are, and where the bytes after the call go."""
+
+    uuid: str
+    image_fd: int
+    """Sealed: inputs in place, everything else poisoned."""
+    result_fds: tuple[int, ...]
+    """One per program, writable, of the same size."""
+    size: int
+    buffers: tuple[Buffer, ...]
+    arguments: tuple[Argument, ...]
+    sampled: bool = False
+    """Run a sample of the blocks only (simulated devices)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A built library and its entry point."""
+
+    library: str
+    symbol: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingPlan:
+    """How long a timing child measures each workload."""
+
+    min_rounds: int
+    max_rounds: int
+    target_interval: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """Everything one child does."""
+
+    task: Literal["check", "time", "profile"]
+    device: str
+    cuda_runtime: str
+    """Path of the shared CUDA runtime that the programs were linked against."""
+    programs: tuple[Program, ...]
+    calls: tuple[Call, ...]
+    timing: TimingPlan | None = None
+
+    def encode(self) -> bytes:
+        """JSON."""
+        return json.dumps(asdict(self), allow_nan=False).encode()
+
+
+def decode_request(raw: bytes) -> Request:
+    """The reverse of `Request.encode`."""
+    fields = json.loads(raw)
+    timing = fields["timing"]
+    return Request(
+        task=fields["task"],
+        device=fields["device"],
+        cuda_runtime=fields["cuda_runtime"],
+        programs=tuple(Program(**p) for p in fields["programs"]),
+        calls=tuple(_call(c) for c in fields["calls"]),
+        timing=None if timing is None else TimingPlan(**timing),
+    )
+
+
+def _call(raw: dict[str, Any]) -> Call:
+    changes = {
+        "result_fds": tuple(raw["result_fds"]),
+        "buffers": tuple(Buffer(**b) for b in raw["buffers"]),
+        "arguments": tuple(Argument(**a) for a in raw["arguments"]),
+    }
+    return Call(**{**raw, **changes})
+
+
+EventKind = Literal["ready", "begin", "done", "failed", "machine", "mark", "timed", "end"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One line of a child's answer."""
+
+    kind: EventKind
+    index: int = -1
+    """Which call."""
+    detail: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """One JSON line."""
+        return json.dumps(asdict(self), allow_nan=False).encode() + b"\n"
+
+
+def decode_event(line: bytes) -> Event:
+    """The reverse of `Event.encode`.
+
+    Raises:
+        ValueError: the line is not an event; a candidate can write to the pipe of its process.
+    """
+    raw = json.loads(line)
+    try:
+        return Event(**raw)
+    except TypeError as error:
+        raise ValueError(f"not an event: {error}") from error

@@ -1,0 +1,29 @@
+"""Every baseline builds as it stands, in a way that a framework would ship."""
+
+from example_problems import each_problem
+
+from astra_kernels.languages.cuda.admission import examine
+
+
+@each_problem()
+def test_it_builds_without_warnings_or_spills(built, name):
+    outcome = built(name)
+    assert not outcome.warnings
+    assert outcome.kernels
+    for kernel in outcome.kernels:
+        assert kernel.spill_store_bytes == kernel.spill_load_bytes == 0
+        assert kernel.registers <= 40  # 1024 threads fit, most kernels twice
+
+
+@each_problem()
+def test_loads_are_sixteen_bytes_wide(built, name):
+    """The library carries its PTX as text."""
+    ptx = built(name).library.read_bytes()
+    assert b"ld.global.nc.v4" in ptx or b"ld.global.v4" in ptx
+    assert b"st.global.v4" in ptx
+
+
+@each_problem()
+def test_it_asks_for_nothing_that_a_candidate_may_not(built, name):
+    found = examine(built(name).symbols, None)
+    assert not [f for f in found if f.weight == "rejecting"]

@@ -18,15 +18,12 @@ OPERATORS = {name: next(o for o in ("silu", "rmsnorm", "merge") if o in name) fo
 ELEMENT = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 
 
-def each_problem(names=NAMES, **marks):
-    """A parametrisation over problems; those of FlashInfer carry its marker."""
+def each_problem(compiled=False):
+    """A parametrisation over problems; FlashInfer's carry its marker, and take long where they are compiled."""
+    flashinfer = (pytest.mark.flashinfer, pytest.mark.full) if compiled else pytest.mark.flashinfer
     return pytest.mark.parametrize(
         "name",
-        [
-            pytest.param(n, marks=pytest.mark.flashinfer if n.startswith("flashinfer") else ())
-            for n in names
-        ],
-        **marks,
+        [pytest.param(n, marks=flashinfer if n.startswith("flashinfer") else ()) for n in NAMES],
     )
 
 

@@ -5,7 +5,7 @@ from example_problems import each_problem
 from astra_kernels.languages.cuda.admission import examine
 
 
-@each_problem()
+@each_problem(compiled=True)
 def test_it_builds_without_warnings_or_spills(built, name):
     outcome = built(name)
     assert not outcome.warnings
@@ -15,7 +15,7 @@ def test_it_builds_without_warnings_or_spills(built, name):
         assert kernel.registers <= 40  # 1024 threads fit, most kernels twice
 
 
-@each_problem()
+@each_problem(compiled=True)
 def test_loads_are_sixteen_bytes_wide(built, name):
     """The library carries its PTX as text."""
     ptx = built(name).library.read_bytes()
@@ -23,7 +23,7 @@ def test_loads_are_sixteen_bytes_wide(built, name):
     assert b"st.global.v4" in ptx
 
 
-@each_problem()
+@each_problem(compiled=True)
 def test_it_asks_for_nothing_that_a_candidate_may_not(built, name):
     found = examine(built(name).symbols, None)
     assert not [f for f in found if f.weight == "rejecting"]

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -123,7 +123,7 @@ class Device(Protocol):
         """Gives the device back."""
 
 
-_CTYPES: Mapping[str, Callable[[int | float], object]] = {
+_CTYPES: Mapping[str, Callable[[Any], object]] = {
     "pointer": ctypes.c_void_p,
     "stream": ctypes.c_void_p,
     "int32": ctypes.c_int32,

@@ -59,13 +59,15 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
         import ml_dtypes
     except ImportError as error:
         raise SetupError(f"{name} needs the package ml_dtypes: pip install ml_dtypes") from error
-    return np.dtype(getattr(ml_dtypes, name))
+    found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))
+    return found
 
 
 def as_float64(values: np.ndarray) -> np.ndarray:
     """`values` of any floating type as float64; exact."""
     if values.dtype.name == "bfloat16":
-        bits = np.ascontiguousarray(values).view(np.uint16).astype(np.uint32)
+        bits = np.asarray(values, order="C").view(np.uint16).astype(np.uint32)
         bits <<= 16
-        return bits.view(np.float32).astype(np.float64)
-    return values.astype(np.float64)
+        values = bits.view(np.float32)
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        return values.astype(np.float64)

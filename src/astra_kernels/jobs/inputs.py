@@ -84,7 +84,7 @@ def draw(
     name = distribution or ("normal" if is_floating(dtype) else "uniform")
     if name not in table:
         raise UserError(f"unknown distribution {name!r}; known are {', '.join(_FLOATING)}")
-    return np.ascontiguousarray(table[name](random, dtype, shape).astype(numpy_dtype(dtype)))
+    return np.asarray(table[name](random, dtype, shape), numpy_dtype(dtype), order="C")
 
 
 _Maker = Callable[[_Generator, str, tuple[int, ...]], np.ndarray]
@@ -100,7 +100,7 @@ def _normal(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarra
 
 
 def _uniform(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    return 2 * random.random(shape, dtype=_wide(dtype)) - 1
+    return np.asarray(2 * random.random(shape, dtype=_wide(dtype)) - 1)
 
 
 def _signs(random: _Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -109,12 +109,12 @@ def _signs(random: _Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 def _large(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     magnitude = FLOAT_FORMATS[dtype].largest * 2.0 ** (-4 * random.random(shape))
-    return magnitude * _signs(random, shape)
+    return np.asarray(magnitude * _signs(random, shape))
 
 
 def _small(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     magnitude = FLOAT_FORMATS[dtype].smallest_normal * 2.0 ** (4 * random.random(shape))
-    return magnitude * _signs(random, shape)
+    return np.asarray(magnitude * _signs(random, shape))
 
 
 def _denormal(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -122,7 +122,7 @@ def _denormal(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndar
     steps = random.integers(1, 1 << form.fraction_bits, shape)
     tiny = np.ldexp(steps.astype(np.float64), form.min_exponent - form.fraction_bits)
     mixed = np.where(random.random(shape) < 0.5, tiny, random.standard_normal(shape))
-    return mixed * _signs(random, shape)
+    return np.asarray(mixed * _signs(random, shape))
 
 
 def _infinities(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -167,7 +167,8 @@ def _any_integer(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.n
 
 def _near_limit(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     largest = int(np.iinfo(dtype).max)
-    return (largest - random.integers(0, 16, shape)) * _signs(random, shape).astype(dtype)
+    values = largest - random.integers(0, 16, shape)
+    return np.asarray(values * _signs(random, shape))
 
 
 def _few(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -259,4 +260,4 @@ def _fitting(
             f"input {tensor.name!r}: {where} is {values.dtype} {values.shape}, "
             f"the definition wants {tensor.dtype} {shape}"
         )
-    return np.ascontiguousarray(values)
+    return np.asarray(values, order="C")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -78,10 +79,8 @@ class Child:
     def go_on(self) -> None:
         """Allows one more call."""
         if self._go_write >= 0:
-            try:
+            with contextlib.suppress(BrokenPipeError):  # it has ended; `ending` says how
                 os.write(self._go_write, b"+")
-            except BrokenPipeError:
-                pass  # it has ended; `ending` says how
 
     def stop(self) -> None:
         """Lets the child end before its next call."""
@@ -141,9 +140,9 @@ class Child:
         try:
             with tempfile.TemporaryDirectory(prefix="astra-child-") as scratch:
                 self._completed = run_sandboxed(self._command(), policy=self._policy(Path(scratch)))
-            if self._completed.returncode == -signal.SIGKILL and not self._completed.timed_out:
-                if _kills_for_memory() > killed_before:
-                    self._failure = MachineFault("the kernel ended the child: out of memory")
+            killed = self._completed.returncode == -signal.SIGKILL
+            if killed and _kills_for_memory() > killed_before:
+                self._failure = MachineFault("the kernel ended the child: out of memory")
         except BaseException as error:  # handed to the thread that asks for the ending
             self._failure = error
         finally:

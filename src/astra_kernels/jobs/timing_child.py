@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from astra_kernels.devices.cuda import CudaDevice, driver_call
@@ -152,10 +153,10 @@ def _time_one(field: _Field, index: int, plan: TimingPlan, channel: Channel) -> 
             refused[program] = str(reason)
     field.device.settle()
     if refused[BASELINE] or refused[CANDIDATE]:
-        rounds = _rounds(field, [lambda p=p: field.call_all(p) for p in (0, 1)], plan, index)
+        rounds = _rounds(field, [partial(field.call_all, p) for p in (0, 1)], plan, index)
         return {"rounds": rounds, "sets": field.sets, "refused": refused, "long_us": {}}
     stream = field.device.stream
-    rounds = _rounds(field, [lambda g=g: g.launch(stream) for g in graphs], plan, index)
+    rounds = _rounds(field, [partial(g.launch, stream) for g in graphs], plan, index)
     long_us = {}
     for program, graph in enumerate(graphs):
         estimate = field.sets * rounds[-1][program]
@@ -198,9 +199,9 @@ def _rounds(
         enough = len(rounds) >= plan.min_rounds
         if enough and time.perf_counter() - started > plan.seconds:
             break
-        if enough and len(rounds) % _CHECK_EVERY == 0:
-            if ratio_of([rounds]).relative_width < plan.target_interval:
-                break
+        due = enough and len(rounds) % _CHECK_EVERY == 0
+        if due and ratio_of([rounds]).relative_width < plan.target_interval:
+            break
     rounds.append(_round(field, runs, read_back=True))
     return rounds
 

@@ -98,7 +98,7 @@ def _in_ulps(difference: np.ndarray, want: np.ndarray, form: FloatFormat) -> np.
     exponent -= 1023
     np.maximum(exponent, form.min_exponent, out=exponent)
     if form.fraction_bits == 52:
-        return np.ldexp(difference, form.fraction_bits - exponent)
+        return np.asarray(np.ldexp(difference, form.fraction_bits - exponent))
     np.subtract(form.fraction_bits + 1023, exponent, out=exponent)
     exponent <<= 52
     result: np.ndarray = difference * exponent.view(np.float64)

@@ -1,0 +1,119 @@
+"""What an honest launcher imports passes; what a cheat imports is named."""
+
+import dataclasses
+import subprocess
+
+import pytest
+
+from astra_kernels.languages.cuda.admission import examine
+from astra_kernels.languages.cuda.elf import ElfError, LibrarySymbols, read_symbols
+
+NOTHING = LibrarySymbols((), (), (), (), (), (), ())
+
+CHEAT = """
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+static int phase;
+__attribute__((constructor)) static void early() { phase = getenv("PHASE") != nullptr; }
+extern "C" long run() {
+  std::thread later([] { phase = 2; });
+  later.detach();
+  cudaDeviceSynchronize();
+  return std::chrono::steady_clock::now().time_since_epoch().count();
+}
+"""
+
+HONEST = """
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+__global__ void k(float* o, float f) { o[threadIdx.x] = f; }
+extern "C" int run(float* o, float f, int n, cudaStream_t stream) {
+  std::vector<int> sizes(n, 3);
+  if (n > 9) throw std::runtime_error("too many: " + std::to_string(n));
+  float* scratch = nullptr;
+  cudaMallocAsync(&scratch, n * sizeof(float), stream);
+  cudaMemsetAsync(scratch, 0, n * sizeof(float), stream);
+  cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 16);
+  int blocks = 0, device = 0;
+  cudaGetDevice(&device);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, k, 128, 0);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = sizes[0]; config.blockDim = 128; config.stream = stream;
+  cudaLaunchKernelEx(&config, k, scratch, std::exp2(f));
+  cudaFreeAsync(scratch, stream);
+  return (int)cudaGetLastError();
+}
+"""
+
+
+def names(findings, weight="rejecting"):
+    return {finding.symbol for finding in findings if finding.weight == weight}
+
+
+def test_honest_launcher_has_no_finding(compile_text):
+    assert examine(compile_text(HONEST).symbols, None) == ()
+
+
+def test_cheats_are_named(compile_text):
+    findings = examine(compile_text(CHEAT).symbols, None)
+    rejected = names(findings)
+    assert {"getenv", "cudaDeviceSynchronize"} <= rejected
+    assert any("steady_clock" in symbol for symbol in rejected)
+    assert any("_M_start_thread" in symbol for symbol in rejected)
+    assert [one.symbol for one in findings if one.rule == "load-time-code"] == ["_ZL5earlyv"]
+
+
+def test_what_the_baseline_does_is_allowed(compile_text):
+    symbols = compile_text(CHEAT).symbols
+    assert examine(symbols, symbols) == ()
+
+
+def test_printing_is_only_suspicious(compile_text):
+    text = (
+        '#include <iostream>\nextern "C" void run(int n) { std::cout << n << 1.5 << std::endl; }\n'
+    )
+    findings = examine(compile_text(text).symbols, None)
+    assert names(findings) == set()
+    assert "_ZSt4cout" in names(findings, "suspicious")
+
+
+@pytest.mark.parametrize(
+    ("fields", "symbol"),
+    [
+        ({"imported_weak": ("dlsym",)}, "dlsym"),
+        ({"needed": ("libcublas.so.13",)}, "libcublas.so.13"),
+        ({"initialisers": ("0x1130",)}, "0x1130"),
+        ({"finalisers": ("_ZL4latev",)}, "_ZL4latev"),
+        ({"resolvers": ("pick",)}, "pick"),
+        ({"initialisers": ("frame_dummy", "frame_dummy")}, "frame_dummy"),
+        ({"imported": ("_ZNSt10filesystem6removeERKNS_7__cxx114pathE",)}, None),
+        ({"imported": ("socket",)}, "socket"),
+        ({"imported": ("cudaStreamCreate",)}, "cudaStreamCreate"),
+    ],
+)
+def test_single_findings(fields, symbol):
+    rejected = names(examine(dataclasses.replace(NOTHING, **fields), None))
+    assert len(rejected) == 1 and (symbol is None or rejected == {symbol})
+
+
+def test_symbols_agree_with_nm(compile_text, launcher):
+    """binutils' nm is the independent source."""
+    library = compile_text(launcher).library
+    listed = subprocess.run(["nm", "-D", library], capture_output=True, text=True, check=True)
+    rows = [line.split()[-2:] for line in listed.stdout.splitlines()]
+    symbols = read_symbols(library.read_bytes())
+    assert {name.partition("@")[0] for kind, name in rows if kind == "U"} == set(symbols.imported)
+    assert {name.partition("@")[0] for kind, name in rows if kind == "w"} == set(
+        symbols.imported_weak
+    )
+    assert {name for kind, name in rows if kind in "TWVBDR"} == set(symbols.exported)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 63, 64, 1000, -100, -3000])
+def test_cut_library_is_an_elf_error(compile_text, launcher, keep):
+    data = compile_text(launcher).library.read_bytes()[:keep]
+    with pytest.raises(ElfError):
+        read_symbols(data)

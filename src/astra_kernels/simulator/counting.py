@@ -1,0 +1,144 @@
+"""From the executor's raw counts per instruction to metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_kernels.simulator.executor_interface import COUNTER_NAMES, LaunchResult
+from astra_kernels.simulator.lowering.lower import LoweredKernel
+from astra_kernels.simulator.lowering.microcode import MicroOp, Space
+from astra_kernels.simulator.records import Counters, LineCounters, SourceLine
+
+WORK_KINDS = ("fp32", "fp64", "fp16", "xu", "alu", "lsu", "control", "sync")
+
+_XU = {"ex2", "lg2", "sin", "cos", "tanh", "rsqrt"}
+_SYNC_HANDLERS = {"barrier", "barrier_arrive", "warp_barrier"}
+_LSU_HANDLERS = {"load", "store", "atomic", "copy_async", "shuffle"}
+_CONTROL_HANDLERS = {"branch", "exit", "nop", "trap", "copy_commit", "copy_wait"}
+_ARITHMETIC = {"add", "sub", "mul", "fma", "mad", "div", "sqrt", "rcp"}
+
+
+def kind_of_work(operation: MicroOp) -> str:
+    """Which of the multiprocessor's pipes an instruction occupies.
+
+    Follows the table "Throughput of native arithmetic instructions" of the CUDA programming guide:
+    conversions from and to other widths and approximations go to the special-function unit (`xu`),
+    comparisons, logic and minima to the integer unit (`alu`).
+    """
+    if operation.handler in _SYNC_HANDLERS:
+        return "sync"
+    if operation.handler in _LSU_HANDLERS:
+        return "lsu"
+    if operation.handler in _CONTROL_HANDLERS:
+        return "control"
+    parts = operation.operation.split(".")
+    family, last = parts[0], parts[-1]
+    if family in _XU or "approx" in parts or "full" in parts:
+        return "xu"
+    if family == "cvt":
+        return "fp64" if "f64" in parts else "xu" if {"s64", "u64"} & set(parts) else "alu"
+    if last == "f64":
+        return "fp64"
+    if last in ("f16", "bf16", "f16x2", "bf16x2"):
+        return "fp16"
+    if last == "f32" and family in _ARITHMETIC:
+        return "fp32"
+    # Hopper multiplies integers in the same pipe as it fuses floats.
+    return "fp32" if family in ("mul", "mad") else "alu"
+
+
+@dataclass(frozen=True)
+class _Row:
+    operation: MicroOp
+    counts: dict[str, int]
+
+
+def _is(row: _Row, handler: str, *spaces: Space) -> bool:
+    return row.operation.handler == handler and row.operation.memory.space in spaces
+
+
+def _metrics(rows: list[_Row]) -> dict[str, int]:
+    def total(what: str, *cases: tuple[str, Space]) -> int:
+        return sum(
+            row.counts[what]
+            for row in rows
+            if any(_is(row, handler, space) for handler, space in cases)
+        )
+
+    global_load = (("load", Space.GLOBAL), ("copy_async", Space.SHARED))
+    global_store = (("store", Space.GLOBAL),)
+    issued = [row for row in rows if row.operation.counted]
+    prefix = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+    return {
+        prefix.format("requests", "ld"): total("requests", *global_load),
+        prefix.format("sectors", "ld"): total("transactions", *global_load),
+        prefix.format("requests", "st"): total("requests", *global_store),
+        prefix.format("sectors", "st"): total("transactions", *global_store),
+        "smsp__inst_executed_op_shared_ld.sum": total("requests", ("load", Space.SHARED)),
+        "smsp__inst_executed_op_shared_st.sum": total("requests", ("store", Space.SHARED)),
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": total(
+            "transactions", ("load", Space.SHARED)
+        ),
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": total(
+            "transactions", ("store", Space.SHARED)
+        ),
+        "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum": total("requests", ("load", Space.LOCAL)),
+        "l1tex__t_requests_pipe_lsu_mem_local_op_st.sum": total("requests", ("store", Space.LOCAL)),
+        "smsp__inst_executed_op_global_atom.sum": total("requests", ("atomic", Space.GLOBAL)),
+        "smsp__inst_executed.sum": sum(row.counts["warps"] for row in issued),
+        "smsp__thread_inst_executed.sum": sum(row.counts["threads"] for row in issued),
+        "smsp__thread_inst_executed_pred_on.sum": sum(row.counts["guarded_on"] for row in issued),
+    }
+
+
+def _lines(rows: list[_Row]) -> dict[SourceLine, LineCounters]:
+    lines: dict[SourceLine, list[int]] = {}
+    for row in rows:
+        instruction = row.operation.instruction
+        if instruction is None or instruction.line is None or not row.counts["warps"]:
+            continue
+        sums = lines.setdefault(instruction.line, [0, 0, 0, 0])
+        sums[0] += row.counts["warps"] if row.operation.counted else 0
+        space = row.operation.memory.space
+        if row.operation.handler == "copy_async" or space in (Space.GLOBAL, Space.GENERIC):
+            sums[1] += row.counts["requests"]
+            sums[2] += row.counts["transactions"]
+        elif space == Space.SHARED:
+            sums[3] += row.counts["transactions"]
+    return {line: LineCounters(*sums) for line, sums in lines.items()}
+
+
+def summarise(
+    kernel: LoweredKernel, raw: NDArray[np.uint64], result: LaunchResult, scale: float
+) -> Counters:
+    """Counters of a launch.
+
+    Args:
+        kernel: What ran.
+        raw: One row of counts for each micro-operation.
+        result: The executor's totals.
+        scale: Blocks of the grid over blocks executed.
+    """
+    scaled = np.rint(raw.astype(np.float64) * scale).astype(np.int64).tolist()
+    rows = [
+        _Row(operation, dict(zip(COUNTER_NAMES, counts, strict=True)))
+        for operation, counts in zip(kernel.microcode.operations, scaled, strict=True)
+    ]
+    metrics = _metrics(rows)
+    instructions = dict.fromkeys(WORK_KINDS, 0)
+    for row in rows:
+        if row.operation.counted:
+            instructions[kind_of_work(row.operation)] += row.counts["warps"]
+    issued = metrics["smsp__inst_executed.sum"]
+    return Counters(
+        metrics=metrics,
+        instructions=instructions,
+        active_lanes=metrics["smsp__thread_inst_executed.sum"] / issued if issued else 0.0,
+        dram_bytes_read=round(result.bytes_read * scale),
+        dram_bytes_written=round(result.bytes_written * scale),
+        barriers=round(result.barriers * scale),
+        lines=_lines(rows),
+    )

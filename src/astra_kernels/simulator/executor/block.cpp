@@ -1,0 +1,126 @@
+// One block: starting its warps, giving them turns, and its barriers.
+#include <algorithm>
+
+#include "interpreter.h"
+
+namespace astra {
+namespace {
+
+void fill32(std::uint8_t* slot, std::uint32_t value) {
+  for (int i = 0; i < kLanes; ++i) std::memcpy(slot + 4 * i, &value, 4);
+}
+
+}  // namespace
+
+void Interpreter::start_block(std::uint64_t block) {
+  block_ = block;
+  steps_ = 0;
+  const std::uint32_t* grid = request_.grid;
+  const std::uint32_t* shape = request_.block;
+  const std::uint32_t index[3] = {std::uint32_t(block % grid[0]),
+                                  std::uint32_t(block / grid[0] % grid[1]),
+                                  std::uint32_t(block / grid[0] / grid[1])};
+  for (int axis = 0; axis < 3; ++axis) fill32(constants_.data() + 128 * axis, index[axis]);
+  std::fill(shared_.begin(), shared_.end(), 0xcd);
+  std::fill(barriers_.begin(), barriers_.end(), Barrier{});
+  const std::uint32_t threads = shape[0] * shape[1] * shape[2];
+  for (std::uint32_t w = 0; w < warps_.size(); ++w) {
+    Warp& warp = warps_[w];
+    const std::uint32_t first = w * kLanes, count = std::min<std::uint32_t>(kLanes, threads - first);
+    warp = Warp{};
+    warp.registers = registers_.data() + w * std::uint64_t(request_.warp_bytes);
+    warp.local = local_.data() + w * kLanes * std::uint64_t(request_.local_bytes);
+    warp.index = w;
+    warp.alive = count == kLanes ? ~Mask(0) : (Mask(1) << count) - 1;
+    warp.fragments.push_back({0, warp.alive});
+    std::uint32_t* place = reinterpret_cast<std::uint32_t*>(warp.registers);
+    for (std::uint32_t i = 0; i < kLanes; ++i) {
+      std::uint32_t thread = first + i;
+      place[i] = thread % shape[0];
+      place[kLanes + i] = thread / shape[0] % shape[1];
+      place[2 * kLanes + i] = thread / (shape[0] * shape[1]);
+      place[3 * kLanes + i] = w;
+    }
+  }
+}
+
+int Interpreter::threads_alive() const {
+  int total = 0;
+  for (const Warp& warp : warps_) total += __builtin_popcount(warp.alive);
+  return total;
+}
+
+bool Interpreter::run_block(std::uint64_t block) {
+  start_block(block);
+  for (;;) {
+    const std::int64_t before = steps_;
+    bool running = false;
+    for (Warp& warp : warps_) {
+      if (!warp.alive) continue;
+      running = true;
+      if (!run_warp(warp)) return false;
+      if (steps_ > request_.step_limit) return fail(FaultKind::StepLimit, warp, 0, 0, 0);
+    }
+    if (!running) return true;
+    bool released = release_barriers();
+    if (released || steps_ != before) continue;
+    for (const Warp& warp : warps_) {
+      if (warp.fragments.empty()) continue;
+      const Fragment& waiting = warp.fragments.front();
+      pc_ = waiting.state == State::AtBarrier ? waiting.pc - 1 : waiting.pc;
+      return fail(FaultKind::Deadlock, warp, __builtin_ctz(waiting.mask), 0, 0);
+    }
+  }
+}
+
+void Interpreter::arrive(Warp& warp, Fragment& fragment, const Instruction& in, bool wait) {
+  const int lane = __builtin_ctz(fragment.mask);
+  const int id = int(lanes32(warp, in.sources[0])[lane] % barriers_.size());
+  Barrier& barrier = barriers_[std::size_t(id)];
+  const int threads = __builtin_popcount(fragment.mask);
+  barrier.threads += threads;
+  barrier.slots += fragment.mask == warp.alive ? kLanes : threads;
+  if (in.sources[1] != kNone) barrier.expected = int(lanes32(warp, in.sources[1])[lane]);
+  if (in.mode) {  // a reduction: count the true predicates
+    Mask votes = *reinterpret_cast<const Mask*>(source(warp, in.sources[2]));
+    barrier.votes += __builtin_popcount(votes & fragment.mask);
+  }
+  if (!wait) return;
+  fragment.state = State::AtBarrier;
+  fragment.barrier = id;
+}
+
+bool Interpreter::release_barriers() {
+  bool released = false;
+  for (int id = 0; id < int(barriers_.size()); ++id) {
+    const Barrier barrier = barriers_[std::size_t(id)];
+    bool full = barrier.expected ? barrier.slots >= barrier.expected
+                                 : barrier.threads > 0 && barrier.threads >= threads_alive();
+    if (!full) continue;
+    barriers_[std::size_t(id)] = Barrier{};
+    release(id, barrier);
+    ++barriers_completed_;
+    released = true;
+  }
+  return released;
+}
+
+void Interpreter::release(int id, const Barrier& barrier) {
+  for (Warp& warp : warps_) {
+    for (Fragment& fragment : warp.fragments) {
+      if (fragment.state != State::AtBarrier || fragment.barrier != id) continue;
+      const Instruction& in = request_.code[fragment.pc - 1];  // already past it
+      fragment.state = State::Ready;
+      if (in.mode == 1) {
+        std::uint32_t counts[kLanes];
+        for (std::uint32_t& count : counts) count = std::uint32_t(barrier.votes);
+        write32(warp, in.results[0], fragment.mask, counts);
+      } else if (in.mode) {
+        bool holds = in.mode == 2 ? barrier.votes == barrier.threads : barrier.votes > 0;
+        write_predicate(warp, in.results[0], fragment.mask, holds ? ~Mask(0) : 0);
+      }
+    }
+  }
+}
+
+}  // namespace astra

@@ -1,0 +1,69 @@
+// Global memory: every allocation has its exact size and unmapped gaps around it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace astra {
+
+constexpr int kSectorBytes = 32;
+
+// Which 32-byte sectors of an allocation a launch touched: one byte a sector, so that threads can
+// mark without reading first.
+class SectorMap {
+ public:
+  explicit SectorMap(std::uint64_t sectors)
+      : marks_(std::make_unique<std::atomic<std::uint8_t>[]>(sectors)), sectors_(sectors) {}
+  void clear();
+  void mark(std::uint64_t first, std::uint64_t last) {
+    for (std::uint64_t i = first; i <= last; ++i) marks_[i].store(1, std::memory_order_relaxed);
+  }
+  std::uint64_t marked() const;
+
+ private:
+  std::unique_ptr<std::atomic<std::uint8_t>[]> marks_;
+  std::uint64_t sectors_;
+};
+
+struct Allocation {
+  std::uint64_t address;
+  std::uint64_t bytes;
+  std::string name;
+  bool counted;  // false for the simulator's own, such as parameters
+  std::atomic<bool> touched{false};  // by the present launch
+  std::unique_ptr<SectorMap> read, written;  // made when first touched by a counted launch
+
+  bool holds(std::uint64_t first, std::uint64_t size) const {
+    return first - address < bytes && size <= bytes - (first - address);
+  }
+};
+
+// The allocations of one device. Changed between launches only; launches read it without locks.
+class DeviceMemory {
+ public:
+  ~DeviceMemory();
+  // Returns 0 when the host has no memory left.
+  std::uint64_t allocate(std::uint64_t bytes, const std::string& name, bool counted);
+  bool release(std::uint64_t address);
+  // The allocation that holds `address`, or null.
+  Allocation* find(std::uint64_t address) const;
+  // The allocation whose start or end is nearest, to explain a fault; null when there is none.
+  const Allocation* nearest(std::uint64_t address) const;
+  // Forgets which sectors were touched; `count` also makes room to note them.
+  void begin_launch(bool count);
+  std::uint64_t bytes_read() const;
+  std::uint64_t bytes_written() const;
+
+ private:
+  std::map<std::uint64_t, std::unique_ptr<Allocation>> allocations_;
+  mutable std::mutex mutex_;
+};
+
+DeviceMemory& device_memory();
+
+}  // namespace astra

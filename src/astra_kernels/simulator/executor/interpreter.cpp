@@ -1,0 +1,193 @@
+#include "interpreter.h"
+
+namespace astra {
+namespace {
+
+// So long may a warp run before another of its block gets a turn (it may wait for that one).
+constexpr std::int64_t kQuantum = 100'000;
+
+template <class Slot>
+void blend(std::uint8_t* to, const std::uint8_t* from, Mask mask) {
+  Slot* kept = reinterpret_cast<Slot*>(to);
+  const Slot* fresh = reinterpret_cast<const Slot*>(from);
+  for (int i = 0; i < kLanes; ++i) kept[i] = mask >> i & 1u ? fresh[i] : kept[i];
+}
+
+void write_masked(std::uint8_t* to, const std::uint8_t* from, Mask mask, RegisterKind kind) {
+  if (kind == RegisterKind::Lanes32) return blend<std::uint32_t>(to, from, mask);
+  if (kind == RegisterKind::Lanes64) return blend<std::uint64_t>(to, from, mask);
+  Mask kept, fresh;
+  std::memcpy(&kept, to, sizeof kept);
+  std::memcpy(&fresh, from, sizeof fresh);
+  kept = (kept & ~mask) | (fresh & mask);
+  std::memcpy(to, &kept, sizeof kept);
+}
+
+}  // namespace
+
+Interpreter::Interpreter(const LaunchRequest& request, InstructionCounters* counters)
+    : request_(request), counters_(counters) {
+  const std::uint64_t threads = std::uint64_t(request.block[0]) * request.block[1] * request.block[2];
+  const std::uint64_t warps = (threads + kLanes - 1) / kLanes;
+  constants_.assign(request.constants, request.constants + request.constant_bytes);
+  registers_.resize(warps * std::uint64_t(request.warp_bytes));
+  shared_.resize(std::uint64_t(request.shared_bytes));
+  local_.resize(warps * kLanes * std::uint64_t(request.local_bytes));
+  warps_.resize(warps);
+  barriers_.resize(16);
+  recent_.resize(std::uint64_t(request.instructions));
+}
+
+bool Interpreter::fail(FaultKind kind, const Warp& warp, int lane, std::uint64_t address, int bytes) {
+  fault_ = {kind, pc_, block_, std::int32_t(warp.index) * kLanes + lane, bytes, address};
+  return false;
+}
+
+void Interpreter::write32(Warp& warp, std::int32_t operand, Mask mask, const std::uint32_t* values) {
+  if (operand == kNone) return;
+  blend<std::uint32_t>(warp.registers + operand, reinterpret_cast<const std::uint8_t*>(values), mask);
+}
+
+void Interpreter::write_predicate(Warp& warp, std::int32_t operand, Mask mask, Mask values) {
+  if (operand == kNone) return;
+  write_masked(warp.registers + operand, reinterpret_cast<const std::uint8_t*>(&values), mask,
+               RegisterKind::Pred);
+}
+
+bool Interpreter::run_warp(Warp& warp) {
+  const std::int64_t until = steps_ + kQuantum;
+  while (steps_ < until) {
+    Fragment* fragment = warp.choose(request_.code);
+    if (!fragment) return true;
+    bool ok = counters_ ? advance<true>(warp, *fragment) : advance<false>(warp, *fragment);
+    if (!ok) return false;
+  }
+  return true;
+}
+
+// Runs a fragment until it waits, ends, splits, comes to where another one is, or has had its turn.
+template <bool Count>
+bool Interpreter::advance(Warp& warp, Fragment& fragment) {
+  const Operation* const operations = operation_table();
+  const Mask active = fragment.mask;
+  const bool whole = active == warp.alive;
+  const int stop = warp.stop_before(fragment);
+  const std::int64_t until = steps_ + (warp.fragments.size() > 1 ? kQuantum / 16 : kQuantum);
+  int pc = fragment.pc;
+  for (;;) {
+    const Instruction& in = request_.code[pc];
+    Mask mask = active;
+    if (in.guard != kNone) {
+      Mask guard = *reinterpret_cast<const Mask*>(warp.registers + in.guard);
+      mask &= in.guard_negated ? ~guard : guard;
+    }
+    if (threads_meet(in.handler)) {
+      fragment.pc = pc_ = pc;
+      if (mask && mask != active) {  // lanes whose guard is false do not take part
+        warp.split(fragment, active & ~mask, pc + 1);
+        return true;
+      }
+      Next next = mask ? meet(warp, fragment, in, mask) : Next::Continue;
+      if (next == Next::Faulted) return false;
+      if (next == Next::Choose) return true;
+    }
+    if (Count) {
+      InstructionCounters& counters = counters_[pc];
+      ++counters.warps;
+      counters.threads += std::uint64_t(__builtin_popcount(active));
+      counters.guarded_on += std::uint64_t(__builtin_popcount(mask));
+    }
+    if (in.handler == Handler::elementwise) {
+      const void* sources[4] = {source(warp, in.sources[0]), source(warp, in.sources[1]),
+                                source(warp, in.sources[2]), source(warp, in.sources[3])};
+      std::uint8_t* result = warp.registers + in.results[0];
+      if (whole && mask == active) {
+        operations[in.operation](result, sources);
+      } else if (mask) {
+        alignas(64) std::uint8_t fresh[8 * kLanes];
+        operations[in.operation](fresh, sources);
+        write_masked(result, fresh, mask, in.result_kind);
+      }
+      ++pc;
+    } else {
+      fragment.pc = pc_ = pc;
+      Next next = special(warp, fragment, in, mask);
+      if (next == Next::Faulted) return false;
+      if (next == Next::Choose) return true;
+      pc = fragment.pc;
+    }
+    if (++steps_ >= until || pc >= stop) {
+      fragment.pc = pc;
+      return true;
+    }
+  }
+}
+
+Interpreter::Next Interpreter::branch(Warp& warp, Fragment& fragment, const Instruction& in,
+                                      Mask mask) {
+  if (mask == fragment.mask) {
+    bool back = in.target <= fragment.pc;
+    fragment.pc = in.target;  // going back may lead to where another fragment waits
+    return back && warp.fragments.size() > 1 ? Next::Choose : Next::Continue;
+  }
+  ++fragment.pc;
+  if (!mask) return Next::Continue;
+  warp.split(fragment, mask, in.target);
+  return Next::Choose;
+}
+
+// Checks that all lanes named by a warp-wide instruction are here, or makes the fragment wait.
+Interpreter::Next Interpreter::meet(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask) {
+  if (!lanes_meet(in.handler)) return Next::Continue;
+  const int lane = __builtin_ctz(mask);
+  const Mask members = lanes32(warp, in.sources[kMembers])[lane];
+  if (mask & ~members) {
+    fail(FaultKind::SyncMask, warp, __builtin_ctz(mask & ~members), members, 0);
+    return Next::Faulted;
+  }
+  if (!(members & warp.alive & ~mask)) return Next::Continue;
+  fragment.state = State::Meeting;
+  fragment.members = members;
+  return Next::Choose;
+}
+
+Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Instruction& in,
+                                       Mask mask) {
+  bool ok = true;
+  if (in.handler == Handler::branch) return branch(warp, fragment, in, mask);
+  ++fragment.pc;
+  if (!mask) return Next::Continue;
+  switch (in.handler) {
+    case Handler::load: ok = load(warp, in, mask); break;
+    case Handler::store: ok = store(warp, in, mask); break;
+    case Handler::atomic: ok = atomic(warp, in, mask); break;
+    case Handler::copy_async: ok = copy_async(warp, in, mask); break;
+    case Handler::copy_commit: copy_commit(warp, mask); break;
+    case Handler::copy_wait: copy_wait(warp, in, mask); break;
+    case Handler::shuffle: shuffle(warp, in, mask); break;
+    case Handler::vote: vote(warp, in, mask); break;
+    case Handler::match: match(warp, in, mask); break;
+    case Handler::reduce: reduce(warp, in, mask); break;
+    case Handler::elect: elect(warp, in, mask); break;
+    case Handler::trap: ok = fail(FaultKind::Trap, warp, __builtin_ctz(mask), 0, 0); break;
+    case Handler::exit: warp.retire(mask); return Next::Choose;
+    case Handler::barrier: arrive(warp, fragment, in, true); return Next::Choose;
+    case Handler::barrier_arrive: arrive(warp, fragment, in, false); return Next::Choose;
+    case Handler::active_mask: {
+      std::uint32_t values[kLanes];
+      for (std::uint32_t& value : values) value = fragment.mask;
+      write32(warp, in.results[0], mask, values);
+      break;
+    }
+    case Handler::clock: {
+      std::uint64_t* slot = reinterpret_cast<std::uint64_t*>(warp.registers + in.results[0]);
+      for (int i = 0; i < kLanes; ++i)
+        if (mask >> i & 1u) slot[i] = std::uint64_t(steps_);
+      break;
+    }
+    default: break;  // nop, warp_barrier
+  }
+  return ok ? Next::Continue : Next::Faulted;
+}
+
+}  // namespace astra

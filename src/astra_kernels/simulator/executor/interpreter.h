@@ -1,0 +1,115 @@
+// Runs blocks of one launch on one host thread.
+#pragma once
+
+#include <vector>
+
+#include "device_memory.h"
+#include "program.h"
+#include "traffic.h"
+#include "warp.h"
+
+namespace astra {
+
+// A barrier of the block. With no explicit number of threads it waits for all that have not ended.
+struct Barrier {
+  int threads = 0;   // arrived
+  int slots = 0;     // arrived, a whole warp counting as 32 even where lanes have ended
+  int expected = 0;  // 0: all
+  int votes = 0;     // arrived with a true predicate
+};
+
+// Memory checks of an access happen in address_check.cpp; races and reads of
+// uninitialised memory would be looked for there as well.
+class Interpreter {
+ public:
+  Interpreter(const LaunchRequest& request, InstructionCounters* counters);
+  // Runs the block with this linear index to its end; false after a fault.
+  bool run_block(std::uint64_t block);
+  const Fault& fault() const { return fault_; }
+  std::uint64_t barriers() const { return barriers_completed_; }
+
+ private:
+  // What became of the fragment after an instruction.
+  enum class Next { Continue, Choose, Faulted };
+  // The lanes' host addresses of an access, and whether they lie side by side.
+  struct Pointers {
+    alignas(64) std::uint8_t* of[kLanes];
+    Mask mask;
+    bool contiguous;
+  };
+  // An access by its memory spaces: one part, or up to three when the address is generic.
+  struct Access {
+    Pointers parts[3];
+    int count = 0;
+    const Pointers* begin() const { return parts; }
+    const Pointers* end() const { return parts + count; }
+  };
+
+  // interpreter.cpp
+  bool run_warp(Warp& warp);
+  template <bool Count>
+  bool advance(Warp& warp, Fragment& fragment);
+  Next special(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask);
+  Next branch(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask);
+  Next meet(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask);
+  bool fail(FaultKind kind, const Warp& warp, int lane, std::uint64_t address, int bytes);
+
+  // block.cpp
+  void start_block(std::uint64_t block);
+  void arrive(Warp& warp, Fragment& fragment, const Instruction& in, bool wait);
+  bool release_barriers();
+  void release(int id, const Barrier& barrier);
+  int threads_alive() const;
+
+  // memory_access.cpp
+  bool load(Warp& warp, const Instruction& in, Mask mask);
+  bool store(Warp& warp, const Instruction& in, Mask mask);
+  bool atomic(Warp& warp, const Instruction& in, Mask mask);
+  bool copy_async(Warp& warp, const Instruction& in, Mask mask);
+  void copy_commit(Warp& warp, Mask mask);
+  void copy_wait(Warp& warp, const Instruction& in, Mask mask);
+
+  // address_check.cpp
+  bool find_parts(Warp& warp, const Instruction& in, Mask mask, bool writes, Access& access);
+  Addresses addresses(const Warp& warp, const Instruction& in, int source) const;
+  bool resolve(Warp& warp, Space space, const Addresses& at, Mask mask, bool writes,
+               Pointers& pointers);
+  bool global_pointers(Warp& warp, const Addresses& at, Mask mask, bool writes, Pointers& pointers);
+  bool shared_pointers(Warp& warp, const Addresses& at, Mask mask, Pointers& pointers);
+  bool local_pointers(Warp& warp, const Addresses& at, Mask mask, Pointers& pointers);
+  void mark_sectors(const Addresses& at, Mask mask, bool writes, bool contiguous);
+
+  // warp_operations.cpp
+  void shuffle(Warp& warp, const Instruction& in, Mask mask);
+  void vote(Warp& warp, const Instruction& in, Mask mask);
+  void match(Warp& warp, const Instruction& in, Mask mask);
+  void reduce(Warp& warp, const Instruction& in, Mask mask);
+  void elect(Warp& warp, const Instruction& in, Mask mask);
+
+  const std::uint8_t* source(const Warp& warp, std::int32_t operand) const {
+    return operand & kConstant ? constants_.data() + (operand & ~kConstant)
+                               : warp.registers + operand;
+  }
+  const std::uint32_t* lanes32(const Warp& warp, std::int32_t operand) const {
+    return reinterpret_cast<const std::uint32_t*>(source(warp, operand));
+  }
+  // Writes a result for the lanes in `mask`, unless the instruction discards it.
+  static void write32(Warp& warp, std::int32_t operand, Mask mask, const std::uint32_t* values);
+  static void write_predicate(Warp& warp, std::int32_t operand, Mask mask, Mask values);
+
+  const LaunchRequest& request_;
+  InstructionCounters* counters_;  // null when not counting
+  std::vector<std::uint8_t> constants_, registers_, shared_, local_;
+  std::vector<Warp> warps_;
+  std::vector<Barrier> barriers_;
+  std::vector<Allocation*> recent_;  // the allocation that each instruction accessed last
+  Allocation* allocation_ = nullptr;  // that of the access in progress, null when there are several
+  int pc_ = 0;
+  int access_bytes_ = 0;
+  std::uint64_t block_ = 0;
+  std::int64_t steps_ = 0;
+  std::uint64_t barriers_completed_ = 0;
+  Fault fault_{};
+};
+
+}  // namespace astra

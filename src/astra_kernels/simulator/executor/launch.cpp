@@ -1,0 +1,150 @@
+// Running a launch on several host threads, and the functions that Python calls.
+#include <xmmintrin.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "atomics.h"
+#include "interpreter.h"
+
+namespace astra {
+namespace {
+
+constexpr unsigned kDefaultFloatMode = 0x1f80;  // round to nearest, denormals kept
+
+// Blocks are handed out in order, so the fault of the lowest block is the same in every run.
+class Launch {
+ public:
+  Launch(const LaunchRequest& request, InstructionCounters* counters)
+      : request_(request), counters_(counters) {}
+
+  void run(LaunchResult& result) {
+    const std::uint64_t blocks = count();
+    const int wanted = std::max(1, request_.threads);
+    const int threads = int(std::min<std::uint64_t>(std::uint64_t(wanted), blocks));
+    std::vector<std::vector<InstructionCounters>> parts(static_cast<std::size_t>(threads));
+    std::vector<LaunchResult> results(parts.size());
+    std::vector<std::thread> helpers;
+    for (int i = 1; i < threads; ++i)
+      helpers.emplace_back([&, i] { work(parts[std::size_t(i)], results[std::size_t(i)]); });
+    work(parts[0], results[0]);
+    for (std::thread& helper : helpers) helper.join();
+    for (std::size_t i = 0; i < parts.size(); ++i) merge(parts[i], results[i], result);
+  }
+
+ private:
+  std::uint64_t count() const {
+    if (request_.blocks) return std::uint64_t(request_.block_count);
+    return std::uint64_t(request_.grid[0]) * request_.grid[1] * request_.grid[2];
+  }
+
+  void work(std::vector<InstructionCounters>& counters, LaunchResult& result) {
+    const unsigned mode = _mm_getcsr();
+    _mm_setcsr(kDefaultFloatMode);
+    if (request_.count) counters.resize(std::uint64_t(request_.instructions));
+    Interpreter interpreter(request_, request_.count ? counters.data() : nullptr);
+    const std::uint64_t blocks = count();
+    for (;;) {
+      const std::uint64_t next = next_++;
+      if (next >= blocks || next > first_fault_) break;
+      if (interpreter.run_block(request_.blocks ? request_.blocks[next] : next)) continue;
+      result.fault = interpreter.fault();
+      std::uint64_t seen = first_fault_;
+      while (next < seen && !first_fault_.compare_exchange_weak(seen, next)) {
+      }
+      break;
+    }
+    result.barriers = interpreter.barriers();
+    _mm_setcsr(mode);
+  }
+
+  void merge(const std::vector<InstructionCounters>& part, const LaunchResult& from,
+             LaunchResult& into) {
+    into.barriers += from.barriers;
+    const bool earlier = into.fault.kind == FaultKind::None || from.fault.block < into.fault.block;
+    if (from.fault.kind != FaultKind::None && earlier) into.fault = from.fault;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      counters_[i].warps += part[i].warps;
+      counters_[i].threads += part[i].threads;
+      counters_[i].guarded_on += part[i].guarded_on;
+      counters_[i].requests += part[i].requests;
+      counters_[i].transactions += part[i].transactions;
+      counters_[i].bytes += part[i].bytes;
+    }
+  }
+
+  const LaunchRequest& request_;
+  InstructionCounters* counters_;
+  std::atomic<std::uint64_t> next_{0};
+  std::atomic<std::uint64_t> first_fault_{~0ull};
+};
+
+}  // namespace
+}  // namespace astra
+
+using namespace astra;
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+const char* astra_operation_name(int index) {
+  return index < operations().size() ? operations()[index].name.c_str() : nullptr;
+}
+
+// The kinds of the result and then of the sources; returns how many.
+int astra_operation_kinds(int index, std::uint8_t kinds[8]) {
+  const NamedOperation& operation = operations()[index];
+  kinds[0] = std::uint8_t(operation.result);
+  int count = 1;
+  for (RegisterKind kind : operation.sources) kinds[count++] = std::uint8_t(kind);
+  return count;
+}
+
+const char* astra_handler_name(int index) {
+  static const char* const names[] = {
+#define X(name) #name,
+      ASTRA_HANDLERS(X)
+#undef X
+  };
+  return index < int(sizeof names / sizeof *names) ? names[index] : nullptr;
+}
+
+const char* astra_atomic_name(int index) {
+  return index < int(atomics().size()) ? atomics()[std::size_t(index)].name.c_str() : nullptr;
+}
+
+int astra_atomic_order_matters(int index) { return atomics()[std::size_t(index)].order_matters; }
+
+// One operation on 32 lanes, outside of any kernel.
+void astra_apply(int index, void* result, const void* const* sources) {
+  operations()[index].run(result, sources);
+}
+
+std::uint64_t astra_allocate(std::uint64_t bytes, const char* name, int counted) {
+  return device_memory().allocate(bytes, name, counted != 0);
+}
+
+int astra_release(std::uint64_t address) { return device_memory().release(address); }
+
+// The allocation nearest to an address: its start, size and name. Returns 0 when there is none.
+int astra_nearest(std::uint64_t address, std::uint64_t* start, std::uint64_t* bytes,
+                  const char** name) {
+  const Allocation* found = device_memory().nearest(address);
+  if (!found) return 0;
+  *start = found->address;
+  *bytes = found->bytes;
+  *name = found->name.c_str();
+  return 1;
+}
+
+void astra_launch(const LaunchRequest* request, InstructionCounters* counters, LaunchResult* result) {
+  *result = {};
+  device_memory().begin_launch(request->count != 0);
+  Launch(*request, counters).run(*result);
+  result->bytes_read = device_memory().bytes_read();
+  result->bytes_written = device_memory().bytes_written();
+}
+
+}  // extern "C"
+#pragma GCC visibility pop

@@ -1,0 +1,119 @@
+// The decoded program and everything that passes between Python and the executor.
+//
+// The structures are plain data with fixed layouts; `encoding.py` mirrors them field by field.
+#pragma once
+
+#include <cstdint>
+
+#include "formats.h"
+#include "registry.h"
+
+namespace astra {
+
+// What the interpreter does with an instruction. The names are exported to Python, in this order.
+#define ASTRA_HANDLERS(X)                                                                       \
+  X(elementwise) X(branch) X(exit) X(load) X(store) X(atomic) X(copy_async) X(copy_commit)      \
+  X(copy_wait) X(active_mask) X(clock) X(nop) X(trap)                                           \
+  /* from here on, threads meet: */                                                             \
+  X(barrier) X(barrier_arrive) X(warp_barrier) X(shuffle) X(vote) X(match) X(reduce) X(elect)
+
+enum class Handler : std::uint16_t {
+#define X(name) name,
+  ASTRA_HANDLERS(X)
+#undef X
+};
+constexpr bool threads_meet(Handler handler) { return handler >= Handler::barrier; }
+constexpr bool lanes_meet(Handler handler) { return handler >= Handler::warp_barrier; }
+
+// The source that names the lanes of an instruction for which lanes meet.
+constexpr int kMembers = 5;
+
+enum class Space : std::uint8_t { Global, Shared, Local, Generic, Constant };
+
+// Generic addresses of shared and local memory start at these windows.
+constexpr std::uint64_t kSharedWindow = 1ull << 60;
+constexpr std::uint64_t kLocalWindow = 2ull << 60;
+
+// An operand is a byte offset into the warp's registers, or, with this bit, into the constants.
+constexpr std::int32_t kConstant = 1 << 30;
+constexpr std::int32_t kNone = -1;
+
+struct Instruction {
+  Handler handler;
+  std::uint16_t operation;  // index into the registry, or into the atomics
+  RegisterKind result_kind;
+  std::uint8_t guard_negated;
+  std::uint8_t counted;  // 0 for the second and later parts of one PTX instruction
+  Space space;
+  std::int32_t guard;  // a predicate, or kNone
+  std::int32_t results[4];
+  std::int32_t sources[6];
+  std::int32_t target;     // of a branch
+  std::int64_t immediate;      // added to an address; masks; the table's length
+  std::uint8_t element_bytes;  // of a memory access
+  std::uint8_t elements;
+  std::uint8_t sign_extend;
+  std::uint8_t mode;         // shuffle, vote, match, reduction: which one
+  std::uint8_t address_bytes;  // 4 or 8: width of the address operand
+  std::uint8_t padding[3];
+  std::int64_t copy_offset;  // added to the second address of an asynchronous copy
+};
+static_assert(sizeof(Instruction) == 80);
+
+struct InstructionCounters {
+  std::uint64_t warps;         // times issued
+  std::uint64_t threads;       // lanes active
+  std::uint64_t guarded_on;    // lanes active whose guard was true
+  std::uint64_t requests;      // memory accesses with at least one lane
+  std::uint64_t transactions;  // 32-byte sectors (global) or wavefronts (shared)
+  std::uint64_t bytes;         // asked for by the lanes
+};
+
+enum class FaultKind : std::int32_t {
+  None,
+  GlobalBounds,
+  GlobalMisaligned,
+  SharedBounds,
+  SharedMisaligned,
+  LocalBounds,
+  LocalMisaligned,
+  StepLimit,
+  Deadlock,
+  SyncMask,
+  Trap,
+};
+
+struct Fault {
+  FaultKind kind;
+  std::int32_t instruction;
+  std::uint64_t block;
+  std::int32_t thread;
+  std::int32_t bytes;
+  std::uint64_t address;
+};
+
+struct LaunchRequest {
+  const Instruction* code;
+  std::int64_t instructions;
+  const std::uint8_t* constants;  // starts with three registers for the block's index
+  std::int64_t constant_bytes;
+  std::int64_t warp_bytes;  // starts with four registers: thread index x, y, z, and warp index
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::int64_t shared_bytes;
+  std::int64_t local_bytes;  // a thread
+  const std::uint64_t* blocks;  // indices of the blocks to run, or null for all
+  std::int64_t block_count;
+  std::int64_t step_limit;  // warp instructions a block
+  std::int32_t threads;
+  std::int32_t count;  // whether to fill in counters
+};
+
+struct LaunchResult {
+  Fault fault;
+  std::uint64_t barriers;
+  std::uint64_t bytes_read;  // of distinct sectors
+  std::uint64_t bytes_written;
+};
+
+}  // namespace astra

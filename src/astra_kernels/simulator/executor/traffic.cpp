@@ -1,0 +1,57 @@
+#include "traffic.h"
+
+#include <algorithm>
+
+namespace astra {
+
+bool is_contiguous(const Addresses& addresses, Mask mask, int bytes) {
+  if (mask != ~Mask(0)) return false;
+  std::uint64_t different = 0, first = addresses.of[0];
+  for (int i = 0; i < kLanes; ++i)
+    different |= addresses.of[i] ^ (first + std::uint64_t(i) * std::uint64_t(bytes));
+  return !different;
+}
+
+int count_sectors(const Addresses& addresses, Mask mask, int bytes) {
+  std::uint64_t seen[2 * kLanes];
+  int count = 0;
+  std::uint64_t previous = ~0ull;
+  bool ordered = true;
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    std::uint64_t address = addresses.of[__builtin_ctz(rest)];
+    std::uint64_t first = address >> 5, last = (address + std::uint64_t(bytes) - 1) >> 5;
+    for (std::uint64_t sector = first; sector <= last; ++sector) {
+      if (sector == previous) continue;
+      ordered = ordered && (count == 0 || sector > previous);
+      seen[count++] = previous = sector;
+    }
+  }
+  if (ordered) return count;
+  std::sort(seen, seen + count);
+  return int(std::unique(seen, seen + count) - seen);
+}
+
+int count_wavefronts(const Addresses& addresses, Mask mask, int bytes) {
+  const int words = bytes > 4 ? bytes / 4 : 1, lanes = kLanes / words;
+  int total = 0;
+  for (int start = 0; start < kLanes; start += lanes) {
+    std::uint32_t seen[kLanes][kLanes];  // distinct words of each bank
+    int depth[kLanes] = {};
+    int deepest = 0;
+    for (int lane = start; lane < start + lanes; ++lane) {
+      if (!(mask >> lane & 1u)) continue;
+      for (int k = 0; k < words; ++k) {
+        std::uint32_t word = std::uint32_t(addresses.of[lane] >> 2) + std::uint32_t(k);
+        std::uint32_t bank = word % kLanes;
+        std::uint32_t* end = seen[bank] + depth[bank];
+        if (std::find(seen[bank], end, word) != end) continue;
+        *end = word;
+        deepest = std::max(deepest, ++depth[bank]);
+      }
+    }
+    total += deepest;
+  }
+  return total;
+}
+
+}  // namespace astra

@@ -1,0 +1,207 @@
+"""Carrying out one launch: parameters, blocks to run, counters, faults."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_kernels.simulator.counting import summarise
+from astra_kernels.simulator.executor_interface import (
+    COUNTER_NAMES,
+    Executor,
+    LaunchRequest,
+    LaunchResult,
+    NativeFault,
+)
+from astra_kernels.simulator.lowering import fill_constants
+from astra_kernels.simulator.module import PreparedKernel
+from astra_kernels.simulator.records import (
+    Fault,
+    FaultKind,
+    Launch,
+    SimulatorOptions,
+    SourceLine,
+)
+
+_KINDS = list(FaultKind)
+_GLOBAL_KINDS = (FaultKind.GLOBAL_BOUNDS, FaultKind.GLOBAL_MISALIGNED)
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What a launch asks for, next to its parameters."""
+
+    grid: Shape
+    block: Shape
+    dynamic_shared_bytes: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+def choose_blocks(blocks: int, options: SimulatorOptions) -> NDArray[np.uint64] | None:
+    """The blocks of a sample, sorted; None for all of them."""
+    wanted = options.block_sample
+    if wanted is None or wanted >= blocks:
+        return None
+    chosen = {0, blocks - 1}
+    inner = max(0, wanted - len(chosen))
+    if inner:
+        random_source = random.Random(options.seed)
+        chosen.update(random_source.sample(range(1, blocks - 1), min(inner, blocks - 2)))
+    return np.array(sorted(chosen), np.uint64)
+
+
+def pack_parameters(kernel: PreparedKernel, arguments: ctypes.Array[ctypes.c_void_p]) -> bytes:
+    """Copy a launch's arguments to where the kernel expects them."""
+    frame = kernel.lowered.frame
+    packed = bytearray(max(frame.parameter_bytes, 1))
+    for index, (offset, size) in enumerate(frame.parameters.values()):
+        address = arguments[index]
+        if address and size:
+            packed[offset : offset + size] = ctypes.string_at(address, size)
+    return bytes(packed)
+
+
+def run_launch(
+    executor: Executor,
+    kernel: PreparedKernel,
+    geometry: Geometry,
+    parameters: bytes,
+    symbols: dict[str, int],
+    options: SimulatorOptions,
+) -> Launch:
+    """Run a kernel to its end or its first fault."""
+    started = time.perf_counter()
+    ctypes.memmove(kernel.parameter_address, parameters, len(parameters))
+    constants = fill_constants(
+        kernel.encoded, _launch_values(geometry), parameters, kernel.parameter_address, symbols
+    )
+    chosen = choose_blocks(geometry.blocks, options)
+    counters = np.zeros((len(kernel.encoded.code), len(COUNTER_NAMES)), np.uint64)
+    request = _request(kernel, geometry, constants, chosen, options)
+    result = executor.launch(request, counters)
+    executed = geometry.blocks if chosen is None else len(chosen)
+    counted = options.counters and result.fault.kind == 0
+    return Launch(
+        kernel=kernel.lowered.name,
+        grid=geometry.grid,
+        block=geometry.block,
+        static_shared_bytes=kernel.lowered.frame.shared_bytes,
+        dynamic_shared_bytes=geometry.dynamic_shared_bytes,
+        executed_blocks=executed,
+        counters=(
+            summarise(kernel.lowered, counters, result, geometry.blocks / executed)
+            if counted
+            else None
+        ),
+        fault=_fault(executor, kernel, geometry, result),
+        wall_seconds=time.perf_counter() - started,
+    )
+
+
+def _launch_values(geometry: Geometry) -> dict[str, int]:
+    values = {}
+    for axis, letter in enumerate("xyz"):
+        values[f"%ntid.{letter}"] = geometry.block[axis]
+        values[f"%nctaid.{letter}"] = geometry.grid[axis]
+    return values
+
+
+def _request(
+    kernel: PreparedKernel,
+    geometry: Geometry,
+    constants: NDArray[np.uint8],
+    chosen: NDArray[np.uint64] | None,
+    options: SimulatorOptions,
+) -> LaunchRequest:
+    frame = kernel.lowered.frame
+    # Blocks in parallel would make sums of floats differ from run to run.
+    threads = 1 if kernel.order_matters else options.threads or os.cpu_count() or 1
+    return LaunchRequest(
+        code=kernel.encoded.code.ctypes.data,
+        instructions=len(kernel.encoded.code),
+        constants=constants.ctypes.data,
+        constant_bytes=len(constants),
+        warp_bytes=kernel.encoded.warp_bytes,
+        grid=geometry.grid,
+        block=geometry.block,
+        shared_bytes=frame.shared_bytes + geometry.dynamic_shared_bytes,
+        local_bytes=frame.local_bytes,
+        blocks=None if chosen is None else chosen.ctypes.data,
+        block_count=0 if chosen is None else len(chosen),
+        step_limit=options.step_limit,
+        threads=threads,
+        count=options.counters,
+    )
+
+
+def _place(index: int, shape: Shape) -> Shape:
+    return (index % shape[0], index // shape[0] % shape[1], index // (shape[0] * shape[1]))
+
+
+def _fault(
+    executor: Executor, kernel: PreparedKernel, geometry: Geometry, result: LaunchResult
+) -> Fault | None:
+    native = result.fault
+    if native.kind == 0:
+        return None
+    kind = _KINDS[native.kind - 1]
+    instruction = kernel.lowered.microcode.operations[native.instruction].instruction
+    line: SourceLine | None = instruction.line if instruction else None
+    text = instruction.text if instruction else "the end of the kernel"
+    return Fault(
+        kind=kind,
+        kernel=kernel.lowered.name,
+        block=_place(native.block, geometry.grid),
+        thread=_place(native.thread, geometry.block),
+        address=native.address,
+        size=native.bytes,
+        line=line,
+        detail=f"{_explain(executor, kind, native, geometry, kernel)} at `{text}`",
+    )
+
+
+def _explain(
+    executor: Executor,
+    kind: FaultKind,
+    native: NativeFault,
+    geometry: Geometry,
+    kernel: PreparedKernel,
+) -> str:
+    access = f"{native.bytes} bytes"
+    if kind in _GLOBAL_KINDS:
+        return f"{access} {_relative(executor, native.address)}"
+    if kind in (FaultKind.SHARED_BOUNDS, FaultKind.SHARED_MISALIGNED):
+        size = kernel.lowered.frame.shared_bytes + geometry.dynamic_shared_bytes
+        return f"{access} at offset {native.address} of {size} bytes of shared memory"
+    if kind in (FaultKind.LOCAL_BOUNDS, FaultKind.LOCAL_MISALIGNED):
+        size = kernel.lowered.frame.local_bytes
+        return f"{access} at offset {native.address} of {size} bytes of local memory"
+    return {
+        FaultKind.STEP_LIMIT: "the block did not end within the step limit",
+        FaultKind.DEADLOCK: "threads wait for others that will never come",
+        FaultKind.SYNC_MASK: f"a lane that the mask {native.address:#010x} does not name",
+        FaultKind.TRAP: "the kernel stopped itself",
+    }[kind]
+
+
+def _relative(executor: Executor, address: int) -> str:
+    nearest = executor.nearest(address)
+    if nearest is None:
+        return f"at {address:#x}, and nothing is allocated"
+    start, size, name = nearest
+    if address < start:
+        return f"starting {start - address} bytes before '{name}' ({size} bytes)"
+    if address < start + size:
+        return f"at offset {address - start} of '{name}' ({size} bytes)"
+    return f"starting {address - start - size} bytes after the end of '{name}' ({size} bytes)"

@@ -1,0 +1,69 @@
+"""Loading a candidate's shared library onto the simulated device."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+from astra_kernels.simulator.elf import SharedLibrary
+from astra_kernels.simulator.errors import MissingSymbol, SimulatorRefusal
+from astra_kernels.simulator.executor_interface import Executor
+from astra_kernels.simulator.fatbin import find_ptx, images
+
+# Libraries of the CUDA toolkit and driver that have no stand-in.
+_FOREIGN_LIBRARIES = ("libcuda.so", "libcublas", "libcudnn", "libnvrtc", "libcurand", "libcufft")
+
+
+def _is_cuda_symbol(name: str) -> bool:
+    rest = name.removeprefix("__")
+    if rest.startswith("cuda"):
+        return True
+    return rest.startswith("cu") and len(rest) > 2 and rest[2].isupper()
+
+
+def check_library(path: Path, executor: Executor, architecture: int) -> list[str]:
+    """Refuse what could not run, before loading it.
+
+    Returns:
+        The PTX of each translation unit.
+
+    Raises:
+        MissingSymbol: It calls CUDA functions that are not provided.
+        CompressedFatbin: Its PTX cannot be read.
+    """
+    library = SharedLibrary(path)
+    missing = [
+        name
+        for name in library.undefined_symbols()
+        if _is_cuda_symbol(name) and not executor.provides(name)
+    ]
+    if missing:
+        raise MissingSymbol("not provided by the simulated runtime: " + ", ".join(missing))
+    foreign = [n for n in library.needed_libraries() if n.startswith(_FOREIGN_LIBRARIES)]
+    if foreign:
+        raise MissingSymbol("not provided by the simulated runtime: " + ", ".join(foreign))
+    return [find_ptx(image, architecture) for image in images(library.section(".nv_fatbin"))]
+
+
+class Library:
+    """A loaded candidate."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise SimulatorRefusal(f"{path} cannot be loaded: {error}") from error
+
+    def function(self, entry: str) -> Any:
+        """A host launcher as a ctypes function that returns an int.
+
+        Raises:
+            MissingSymbol: The library does not export it.
+        """
+        try:
+            function = self._library[entry]
+        except AttributeError as error:
+            raise MissingSymbol(f"the library does not export {entry}") from error
+        function.restype = ctypes.c_int
+        return function

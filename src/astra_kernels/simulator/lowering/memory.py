@@ -1,0 +1,231 @@
+"""Loads, stores, atomics and asynchronous copies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from astra_kernels.simulator.lowering.microcode import (
+    Constant,
+    Kind,
+    MemoryFields,
+    MicroOp,
+    Parameter,
+    Register,
+    Space,
+    Value,
+)
+from astra_kernels.simulator.lowering.translate import Translator, kind_of_type
+from astra_kernels.simulator.ptx.operands import TYPE_BYTES
+from astra_kernels.simulator.ptx.syntax import Address, Instruction, Literal, Name, Operand, Vector
+
+_SPACES = {
+    "global": Space.GLOBAL,
+    "shared": Space.SHARED,
+    "shared::cta": Space.SHARED,
+    "local": Space.LOCAL,
+    "const": Space.CONSTANT,
+    "param": Space.CONSTANT,
+}
+# Orders, scopes and cache policies: blocks run one after the other on a host thread and every store
+# is visible at once, so these change neither a result nor a check.
+_WITHOUT_EFFECT = {
+    "weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "cta", "gpu", "sys",
+    "ca", "cg", "cs", "cv", "lu", "nc", "wb", "wt",
+}  # fmt: skip
+_CACHE_PREFIXES = ("L1::", "L2::")
+_VECTORS = {"v2": 2, "v4": 4}
+
+
+class _Modifiers:
+    """The parts between the opcode and the type, sorted."""
+
+    def __init__(self, t: Translator, instruction: Instruction, known: frozenset[str]) -> None:
+        self.space = Space.GENERIC
+        self.elements = 1
+        self.kept: list[str] = []
+        self.hint = False
+        *parts, self.type = instruction.parts[1:]
+        for part in parts:
+            if part in _SPACES:
+                self.space = _SPACES[part]
+            elif part in _VECTORS:
+                self.elements = _VECTORS[part]
+            elif part in known:
+                self.kept.append(part)
+            elif part.startswith(_CACHE_PREFIXES):
+                self.hint = self.hint or part == "L2::cache_hint"
+            elif part not in _WITHOUT_EFFECT:
+                t.refuse(f"the modifier `.{part}` is not implemented")
+        if self.type not in TYPE_BYTES or self.type == "b128":
+            t.refuse(f"the type `.{self.type}` is not implemented")
+
+
+def _address(t: Translator, operand: Operand, space: Space) -> tuple[Value, int]:
+    """The value that holds an address, and what is added to it."""
+    if not isinstance(operand, Address):
+        t.refuse("an address of this form")
+    if isinstance(operand.base, Literal):
+        return Constant(operand.base.bits, Kind.LANES64), operand.offset
+    name = operand.base.name
+    if name in t.registers:
+        base: Value = t.register(name)
+        if base.kind == Kind.LANES32 and space not in (Space.SHARED, Space.LOCAL):
+            t.refuse("a 32-bit address outside of shared memory")
+        return base, operand.offset
+    if name in t.frame.shared and space == Space.GENERIC:
+        t.refuse("a generic access to a shared variable by name")
+    return t.value(operand.base, Kind.LANES64), operand.offset
+
+
+def _items(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def translate_load(t: Translator, instruction: Instruction) -> None:
+    """`ld`, `ldu`."""
+    modifiers = _Modifiers(t, instruction, frozenset())
+    target, address = instruction.operands[:2]
+    registers = [t.result(item) for item in _items(target)]
+    if len(registers) != modifiers.elements:
+        t.refuse("a vector of another length")
+    signed = modifiers.type.startswith("s")
+    size = TYPE_BYTES[modifiers.type]
+    is_parameter = "param" in instruction.parts and isinstance(address, Address)
+    if is_parameter and isinstance(address.base, Name):
+        if address.base.name in t.frame.parameters:
+            offset = t.frame.parameters[address.base.name][0] + address.offset
+            for index, register in enumerate(registers):
+                if register is not None:
+                    value = Parameter(offset + index * size, size, signed, register.kind)
+                    name = "move.64" if register.kind == Kind.LANES64 else "move.32"
+                    t.elementwise(name, register, value)
+            return
+        if address.base.name in t.frame.local:
+            modifiers.space = Space.LOCAL
+    base, offset = _address(t, address, modifiers.space)
+    fields = MemoryFields(
+        space=modifiers.space,
+        element_bytes=size,
+        elements=modifiers.elements,
+        sign_extend=signed,
+        register_kind=_data_kind(t, registers, modifiers.type),
+    )
+    t.emit(
+        MicroOp("load", results=tuple(registers), sources=(base,), immediate=offset, memory=fields)
+    )
+    t.operations[-1].counted &= not (is_parameter and modifiers.space == Space.LOCAL)
+
+
+def _data_kind(t: Translator, registers: list[Register | None], ptx_type: str) -> Kind:
+    kinds = {register.kind for register in registers if register is not None}
+    if not kinds:
+        return kind_of_type(ptx_type)
+    if len(kinds) > 1 or (kinds == {Kind.LANES32} and TYPE_BYTES[ptx_type] == 8):
+        t.refuse("registers of these widths")
+    return kinds.pop()
+
+
+def translate_store(t: Translator, instruction: Instruction) -> None:
+    """`st`."""
+    modifiers = _Modifiers(t, instruction, frozenset())
+    address, data = instruction.operands[:2]
+    items = _items(data)
+    if len(items) != modifiers.elements:
+        t.refuse("a vector of another length")
+    registers = [
+        t.register(item.name)
+        for item in items
+        if isinstance(item, Name) and item.name in t.registers
+    ]
+    kind = _data_kind(t, list(registers), modifiers.type)
+    is_parameter = "param" in instruction.parts
+    if is_parameter:
+        modifiers.space = Space.LOCAL
+    base, offset = _address(t, address, modifiers.space)
+    fields = MemoryFields(
+        space=modifiers.space,
+        element_bytes=TYPE_BYTES[modifiers.type],
+        elements=modifiers.elements,
+        register_kind=kind,
+    )
+    values = tuple(t.value(item, kind) for item in items)
+    t.emit(MicroOp("store", sources=(base, *values), immediate=offset, memory=fields))
+    t.operations[-1].counted &= not is_parameter
+
+
+_ATOMIC = frozenset(
+    {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"}
+)
+
+
+def translate_atomic(t: Translator, instruction: Instruction) -> None:
+    """`atom`, `red`."""
+    modifiers = _Modifiers(t, instruction, _ATOMIC)
+    name = ".".join([*modifiers.kept, modifiers.type])
+    if name not in t.table.atomics or modifiers.elements != 1:
+        t.refuse(f"the atomic `{name}` is not implemented")
+    operands = list(instruction.operands)
+    if modifiers.hint:
+        operands.pop()
+    target = t.result(operands.pop(0)) if instruction.parts[0] == "atom" else None
+    base, offset = _address(t, operands[0], modifiers.space)
+    kind = kind_of_type(modifiers.type)
+    values = tuple(t.value(operand, kind) for operand in operands[1:])
+    if target is not None and target.kind != kind:
+        t.refuse("a result of another width")
+    fields = MemoryFields(
+        space=modifiers.space, element_bytes=TYPE_BYTES[modifiers.type], register_kind=kind
+    )
+    t.emit(
+        MicroOp(
+            "atomic",
+            name,
+            results=(target,),
+            sources=(base, *values),
+            immediate=offset,
+            memory=fields,
+        )
+    )
+
+
+def translate_copy_async(t: Translator, instruction: Instruction) -> None:
+    """`cp.async` between global and shared memory, its groups and waits."""
+    parts = instruction.parts[2:]
+    operands = instruction.operands
+    if parts == ["commit_group"]:
+        t.emit(MicroOp("copy_commit"))
+    elif parts == ["wait_all"]:
+        t.emit(MicroOp("copy_wait", immediate=-1))
+    elif parts == ["wait_group"] and isinstance(operands[0], Literal):
+        t.emit(MicroOp("copy_wait", immediate=operands[0].bits))
+    elif parts[:1] in (["ca"], ["cg"]):
+        _copy(t, instruction)
+    else:
+        t.refuse(f"`{instruction.opcode}` is not implemented")
+
+
+def _copy(t: Translator, instruction: Instruction) -> None:
+    for part in instruction.parts[3:]:
+        if part not in _SPACES and not part.startswith("L2::"):
+            t.refuse(f"the modifier `.{part}` is not implemented")
+    to, source, size, *rest = instruction.operands
+    if "L2::cache_hint" in instruction.parts:
+        rest = rest[:-1]
+    if not isinstance(size, Literal) or not isinstance(source, Address):
+        t.refuse("a copy of this form")
+    limit: Value | None = None
+    if rest:
+        if isinstance(rest[0], Name) and t.registers.get(rest[0].name) == Kind.PRED:
+            t.refuse("a copy that a predicate turns off")
+        limit = t.value(rest[0], Kind.LANES32)
+    target, target_offset = _address(t, to, Space.SHARED)
+    origin, origin_offset = _address(t, source, Space.GLOBAL)
+    fields = MemoryFields(space=Space.SHARED, element_bytes=size.bits)
+    t.emit(
+        MicroOp(
+            "copy_async",
+            sources=(target, origin, limit),
+            immediate=target_offset,
+            memory=replace(fields, copy_offset=origin_offset),
+        )
+    )

@@ -1,0 +1,161 @@
+"""What PTX is lowered to: a flat list of micro-operations on virtual registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeAlias
+
+from astra_kernels.simulator.ptx.syntax import Instruction
+
+
+class Kind(IntEnum):
+    """What a register holds; the numbers are the executor's `RegisterKind`."""
+
+    NONE = 0
+    PRED = 1
+    LANES32 = 2
+    LANES64 = 3
+
+
+class Space(IntEnum):
+    """Memory spaces; the numbers are the executor's `Space`."""
+
+    GLOBAL = 0
+    SHARED = 1
+    LOCAL = 2
+    GENERIC = 3
+    CONSTANT = 4
+
+
+SHARED_WINDOW = 1 << 60
+LOCAL_WINDOW = 2 << 60
+
+
+@dataclass(frozen=True)
+class Register:
+    """A virtual register."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same bits in every lane."""
+
+    bits: int
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A kernel parameter's value, known at launch."""
+
+    offset: int
+    size: int
+    signed: bool
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class LaunchValue:
+    """A special register with one value for the launch or block (`%ntid.x`, `%ctaid.y`, ...)."""
+
+    name: str
+    kind: Kind = Kind.LANES32
+
+
+@dataclass(frozen=True)
+class ThreadValue:
+    """A special register that is different in each thread (`%tid.x`, `%laneid`, ...)."""
+
+    name: str
+    kind: Kind = Kind.LANES32
+
+
+@dataclass(frozen=True)
+class GlobalSymbol:
+    """The address of a module variable, known when the module is loaded."""
+
+    name: str
+    offset: int = 0
+    kind: Kind = Kind.LANES64
+
+
+@dataclass(frozen=True)
+class ParameterBlock:
+    """The address of the parameters in memory, for indexing into them."""
+
+    offset: int
+    kind: Kind = Kind.LANES64
+
+
+Value: TypeAlias = (
+    Register | Constant | Parameter | LaunchValue | ThreadValue | GlobalSymbol | ParameterBlock
+)
+
+
+@dataclass(frozen=True)
+class MemoryFields:
+    """How a memory access moves its data.
+
+    Attributes:
+        space: Where.
+        element_bytes: Of one element.
+        elements: 1, 2 or 4.
+        sign_extend: Whether a narrow element is extended by its sign.
+        register_kind: Of the data's registers.
+        copy_offset: Added to the second address of an asynchronous copy.
+    """
+
+    space: Space = Space.GLOBAL
+    element_bytes: int = 0
+    elements: int = 1
+    sign_extend: bool = False
+    register_kind: Kind = Kind.LANES32
+    copy_offset: int = 0
+
+
+@dataclass
+class MicroOp:
+    """One step of the interpreter.
+
+    Attributes:
+        handler: Name of the executor's handler.
+        operation: Name of the elementwise or atomic operation, where the handler has one.
+        results: Registers written, None where discarded.
+        sources: Values read, None where absent.
+        guard: Predicate that enables it, and whether it is negated.
+        target: Label of a branch.
+        immediate: Added to an address; the number of groups of a wait.
+        mode: Which of a handler's variants.
+        memory: For memory accesses.
+        instruction: The PTX instruction it belongs to.
+        counted: False for the second and later micro-operations of one PTX instruction.
+    """
+
+    handler: str
+    operation: str = ""
+    results: tuple[Register | None, ...] = ()
+    sources: tuple[Value | None, ...] = ()
+    guard: tuple[Register, bool] | None = None
+    target: str | None = None
+    immediate: int = 0
+    mode: int = 0
+    memory: MemoryFields = field(default_factory=MemoryFields)
+    instruction: Instruction | None = None
+    counted: bool = True
+
+
+@dataclass
+class Microcode:
+    """A kernel as micro-operations.
+
+    Attributes:
+        operations: In order; the last one always ends the thread.
+        labels: Label to index of the operation that follows it.
+    """
+
+    operations: list[MicroOp]
+    labels: dict[str, int]

@@ -1,0 +1,92 @@
+"""A translation unit of a loaded library: its kernels, lowered on demand, and its variables."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from dataclasses import dataclass
+
+from astra_kernels.simulator.executor_interface import Executor
+from astra_kernels.simulator.lowering import (
+    EncodedKernel,
+    LoweredKernel,
+    encode_kernel,
+    lower_kernel,
+)
+from astra_kernels.simulator.ptx import parse_module
+
+
+@dataclass(frozen=True)
+class PreparedKernel:
+    """A kernel that can be launched.
+
+    Attributes:
+        lowered: Its microcode and layout.
+        encoded: The executor's form of it.
+        parameter_address: Where its parameters lie in device memory.
+        order_matters: Whether results depend on the order of blocks (floating-point atomics).
+    """
+
+    lowered: LoweredKernel
+    encoded: EncodedKernel
+    parameter_address: int
+    order_matters: bool
+
+
+class LoadedModule:
+    """Holds what belongs to one PTX text."""
+
+    def __init__(self, ptx: str, executor: Executor) -> None:
+        self._executor = executor
+        self._module = parse_module(ptx)
+        self._table = executor.operation_table()
+        self._kernels: dict[str, PreparedKernel] = {}
+        self.symbols = self._place_variables()
+
+    def kernel_names(self) -> list[str]:
+        """The kernels in it."""
+        return [name for name, function in self._module.functions.items() if function.entry]
+
+    def variable_size(self, name: str) -> int:
+        """Bytes of a module variable."""
+        return self._module.variables[name].size
+
+    def kernel(self, name: str) -> PreparedKernel:
+        """Lower a kernel, or give what was lowered before.
+
+        Raises:
+            UnsupportedPtx: Something in it is not implemented.
+        """
+        if name not in self._kernels:
+            self._kernels[name] = self._prepare(name)
+        return self._kernels[name]
+
+    def _prepare(self, name: str) -> PreparedKernel:
+        lowered = lower_kernel(self._module, name, self._table)
+        encoded = encode_kernel(lowered, self._executor.operation_numbers())
+        size = max(lowered.frame.parameter_bytes, 16)
+        return PreparedKernel(
+            lowered=lowered,
+            encoded=encoded,
+            parameter_address=self._executor.allocate(size, f"parameters of {name}", False),
+            order_matters=any(
+                operation.handler == "atomic" and self._table.atomics[operation.operation]
+                for operation in lowered.microcode.operations
+            ),
+        )
+
+    def _place_variables(self) -> dict[str, int]:
+        variables = [v for v in self._module.variables.values() if v.space in ("global", "const")]
+        symbols = {}
+        for variable in variables:
+            counted = variable.space == "global"
+            symbols[variable.name] = self._executor.allocate(
+                max(variable.size, 1), variable.name, counted
+            )
+        for variable in variables:
+            data = bytearray(variable.initial or b"")
+            for at, target in variable.references.items():
+                if target in symbols:
+                    struct.pack_into("<Q", data, at, symbols[target])
+            ctypes.memmove(symbols[variable.name], bytes(data), len(data))
+        return symbols

@@ -1,0 +1,139 @@
+"""Operands, types and declarations of PTX."""
+
+from __future__ import annotations
+
+import re
+
+from astra_kernels.simulator.errors import InvalidPtx
+from astra_kernels.simulator.ptx.syntax import (
+    Address,
+    Literal,
+    Name,
+    Not,
+    Operand,
+    Pair,
+    Variable,
+    Vector,
+)
+
+TYPE_BYTES = {
+    "b8": 1, "u8": 1, "s8": 1,
+    "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2, "e4m3x2": 2, "e5m2x2": 2,
+    "b32": 4, "u32": 4, "s32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4, "tf32": 4,
+    "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16,
+}  # fmt: skip
+
+IDENTIFIER = r"[%$A-Za-z_][\w$.]*"
+_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)U?$")
+_FLOAT32 = re.compile(r"0[fF][0-9a-fA-F]{8}$")
+_FLOAT64 = re.compile(r"0[dD][0-9a-fA-F]{16}$")
+_WITH_OFFSET = re.compile(r"(.+?)\s*([+-])\s*(0[xX][0-9a-fA-F]+|-?\d+)$")
+_DECLARATION = re.compile(
+    r"(?P<before>.*?)\.(?P<type>[bufs]\d+|f16x2|bf16x2|bf16)\s+"
+    rf"(?P<name>{IDENTIFIER})\s*(?P<dimensions>(\[\s*\d*\s*\])*)\s*(=\s*(?P<initial>.*))?$",
+    re.DOTALL,
+)
+
+
+def split_operands(text: str) -> list[str]:
+    """Split at the commas that are outside of all brackets."""
+    parts: list[str] = []
+    depth, start = 0, 0
+    for at, character in enumerate(text):
+        if character in "{[(":
+            depth += 1
+        elif character in "}])":
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    last = text[start:].strip()
+    return [*parts, last] if last else parts
+
+
+def parse_operand(text: str) -> Operand:
+    """Parse one operand.
+
+    Raises:
+        InvalidPtx: The text is none of PTX's forms.
+    """
+    text = text.strip()
+    if text.startswith("{"):
+        return Vector(tuple(parse_operand(item) for item in split_operands(text[1:-1])))
+    if text.startswith("["):
+        return _parse_address(text[1:-1].strip())
+    if text.startswith("!"):
+        return Not(Name(text[1:].strip()))
+    if "|" in text:
+        first, second = text.split("|")
+        return Pair(Name(first.strip()), Name(second.strip()))
+    return _parse_scalar(text)
+
+
+def _parse_scalar(text: str) -> Name | Literal:
+    if _FLOAT32.match(text):
+        return Literal(int(text[2:], 16), 32)
+    if _FLOAT64.match(text):
+        return Literal(int(text[2:], 16), 64)
+    if _INTEGER.match(text):
+        return Literal(int(text.rstrip("U"), 0))
+    if re.fullmatch(IDENTIFIER, text):
+        return Name(text)
+    if offset := _WITH_OFFSET.match(text):
+        sign = -1 if offset[2] == "-" else 1
+        return Name(offset[1].strip(), sign * int(offset[3], 0))
+    raise InvalidPtx(f"operand {text!r}")
+
+
+def _parse_address(text: str) -> Address:
+    scalar = _parse_scalar(text)
+    if isinstance(scalar, Name):
+        return Address(Name(scalar.name), scalar.offset)
+    return Address(scalar)
+
+
+def parse_variable(text: str, space: str) -> Variable:
+    """Parse a declaration such as `.shared .align 4 .b8 name[64] = {1, 2}`."""
+    found = _DECLARATION.match(text.strip())
+    if not found:
+        raise InvalidPtx(f"declaration {text.strip()[:120]!r}")
+    element = TYPE_BYTES[found["type"]]
+    vector = re.search(r"\.v([248])\b", found["before"])
+    size = element * (int(vector[1]) if vector else 1)
+    alignment = re.search(r"\.align\s+(\d+)", found["before"])
+    for length in re.findall(r"\[\s*(\d*)\s*\]", found["dimensions"]):
+        size *= int(length) if length else 0
+    initial, references = _parse_initial(found["initial"], found["type"], size)
+    return Variable(
+        space=space,
+        name=found["name"],
+        size=size,
+        alignment=int(alignment[1]) if alignment else element,
+        initial=initial,
+        external=".extern" in found["before"],
+        references=references,
+    )
+
+
+def _parse_initial(
+    text: str | None, element_type: str, size: int
+) -> tuple[bytes | None, dict[int, str]]:
+    if not text:
+        return None, {}
+    element = TYPE_BYTES[element_type]
+    data, references = bytearray(), {}
+    for item in text.replace("{", " ").replace("}", " ").split(","):
+        word = item.strip()
+        if not word:
+            continue
+        if generic := re.fullmatch(rf"generic\(({IDENTIFIER})\)|({IDENTIFIER})", word):
+            references[len(data)] = generic[1] or generic[2]
+            data += bytes(element)
+            continue
+        value = _parse_scalar(word)
+        if not isinstance(value, Literal):
+            raise InvalidPtx(f"initial value {word!r}")
+        data += (value.bits & ((1 << 8 * element) - 1)).to_bytes(element, "little")
+    return bytes(data).ljust(size, b"\0"), references
+
+

@@ -1,0 +1,167 @@
+"""What goes into the simulator and what comes out of it, as plain records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of a source file."""
+
+    file: str
+    line: int
+
+
+class FaultKind(StrEnum):
+    """Why a launch was stopped."""
+
+    GLOBAL_BOUNDS = "global_bounds"
+    GLOBAL_MISALIGNED = "global_misaligned"
+    SHARED_BOUNDS = "shared_bounds"
+    SHARED_MISALIGNED = "shared_misaligned"
+    LOCAL_BOUNDS = "local_bounds"
+    LOCAL_MISALIGNED = "local_misaligned"
+    STEP_LIMIT = "step_limit"
+    DEADLOCK = "deadlock"
+    SYNC_MASK = "sync_mask"
+    TRAP = "trap"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The first fault of a launch, in the block with the lowest index that has one.
+
+    Attributes:
+        kind: What went wrong.
+        kernel: The kernel's name as in the PTX.
+        block: Index of the block, (x, y, z).
+        thread: Index of the thread in its block, (x, y, z).
+        address: Address of the access; an offset for shared and local memory.
+        size: Bytes of the access, all elements of a vector together.
+        line: The source line, when the library was built with `-lineinfo`.
+        detail: What was accessed instead, in words.
+    """
+
+    kind: FaultKind
+    kernel: str
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    address: int
+    size: int
+    line: SourceLine | None
+    detail: str
+
+    def __str__(self) -> str:
+        where = f" at {self.line.file}:{self.line.line}" if self.line else ""
+        return (
+            f"{self.kind}: {self.detail} in {self.kernel}, block {self.block}, "
+            f"thread {self.thread}{where}"
+        )
+
+
+@dataclass(frozen=True)
+class LineCounters:
+    """What the instructions of one source line did, over all blocks of a launch."""
+
+    warp_instructions: int
+    global_requests: int
+    global_sectors: int
+    shared_wavefronts: int
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the hardware would have counted during a launch.
+
+    Attributes:
+        metrics: By Nsight Compute's name where it means the same; instruction counts are of PTX
+            instructions, which ptxas merges, splits and schedules differently.
+        instructions: Warp instructions by kind of work (`fp32`, `fp64`, `fp16`, `xu`, `alu`, `lsu`,
+            `control`, `sync`).
+        active_lanes: Mean number of lanes active in an instruction, 32 without divergence.
+        dram_bytes_read: Distinct 32-byte sectors read, times 32: what must come from DRAM at least
+            once when caches are cold.
+        dram_bytes_written: The same for writes.
+        barriers: Barriers of a block completed.
+        lines: The same work by source line.
+    """
+
+    metrics: dict[str, int]
+    instructions: dict[str, int]
+    active_lanes: float
+    dram_bytes_read: int
+    dram_bytes_written: int
+    barriers: int
+    lines: dict[SourceLine, LineCounters]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch.
+
+    Attributes:
+        kernel: The kernel's name as in the PTX (mangled).
+        grid: Blocks, (x, y, z).
+        block: Threads of a block, (x, y, z).
+        static_shared_bytes: Shared memory that the kernel declares.
+        dynamic_shared_bytes: Shared memory that the launch asked for.
+        executed_blocks: How many blocks ran. Fewer than the grid's means that the launch was
+            sampled: counters are scaled up and the outputs of other blocks were not written.
+        counters: None when not counting.
+        fault: None when the launch ran to its end.
+        wall_seconds: How long the simulation took.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    static_shared_bytes: int
+    dynamic_shared_bytes: int
+    executed_blocks: int
+    counters: Counters | None
+    fault: Fault | None
+    wall_seconds: float
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads_per_block(self) -> int:
+        """Threads in a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def sampled(self) -> bool:
+        """Whether only some of the blocks ran."""
+        return self.executed_blocks < self.blocks
+
+
+@dataclass(frozen=True)
+class SimulatorOptions:
+    """How to simulate.
+
+    Attributes:
+        threads: Host threads; None for as many as there are processors.
+        seed: Chooses the blocks of a sample.
+        block_sample: Run at most so many blocks of a launch, the first and the last always among
+            them; None runs all.
+        step_limit: Warp instructions after which a block is taken to loop for ever.
+        counters: Whether to count. Running without is faster.
+    """
+
+    threads: int | None = None
+    seed: int = 0
+    block_sample: int | None = None
+    step_limit: int = 20_000_000
+    counters: bool = True
+
+
+@dataclass
+class Recorded:
+    """Launches and refusals since they were last taken."""
+
+    launches: list[Launch] = field(default_factory=list)

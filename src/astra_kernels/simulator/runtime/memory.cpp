@@ -1,0 +1,114 @@
+// Memory: allocation, copies, fills. Device addresses are host addresses with checked bounds.
+#include <cstring>
+
+#include "../executor/device_memory.h"
+#include "cudart.h"
+
+namespace astra::cudart {
+namespace {
+
+using astra::device_memory;
+
+// An address that is not the device's is the host's own, about which nothing is known.
+bool fits(const void* pointer, std::size_t bytes) {
+  const std::uint64_t address = reinterpret_cast<std::uint64_t>(pointer);
+  const Allocation* holder = device_memory().find(address);
+  return !holder || holder->holds(address, bytes);
+}
+
+int allocate(void** pointer, std::size_t bytes, const char* name) {
+  if (!pointer) return note(kInvalidValue);
+  std::uint64_t address = bytes ? device_memory().allocate(bytes, name, true) : 0;
+  *pointer = reinterpret_cast<void*>(address);
+  return note(bytes && !address ? kMemoryAllocation : kSuccess);
+}
+
+int release(void* pointer) {
+  if (!pointer) return kSuccess;
+  return note(device_memory().release(reinterpret_cast<std::uint64_t>(pointer)) ? kSuccess
+                                                                                 : kInvalidValue);
+}
+
+int copy(void* to, const void* from, std::size_t bytes) {
+  if (!fits(to, bytes) || !fits(from, bytes)) return note(kInvalidValue);
+  std::memmove(to, from, bytes);
+  return kSuccess;
+}
+
+int fill(void* to, int value, std::size_t bytes) {
+  if (!fits(to, bytes)) return note(kInvalidValue);
+  std::memset(to, value, bytes);
+  return kSuccess;
+}
+
+int copy_rows(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+              std::size_t width, std::size_t height) {
+  for (std::size_t row = 0; row < height; ++row) {
+    int error = copy(static_cast<char*>(to) + row * to_pitch,
+                     static_cast<const char*>(from) + row * from_pitch, width);
+    if (error) return error;
+  }
+  return kSuccess;
+}
+
+}  // namespace
+}  // namespace astra::cudart
+
+using namespace astra::cudart;
+
+ASTRA_EXPORT int cudaGetSymbolAddress(void** address, const void* host);
+
+ASTRA_EXPORT int cudaMalloc(void** p, std::size_t n) { return allocate(p, n, "cudaMalloc"); }
+ASTRA_EXPORT int cudaMallocAsync(void** p, std::size_t n, Stream) {
+  return allocate(p, n, "cudaMallocAsync");
+}
+ASTRA_EXPORT int cudaMallocManaged(void** p, std::size_t n, unsigned) {
+  return allocate(p, n, "cudaMallocManaged");
+}
+ASTRA_EXPORT int cudaMallocHost(void** p, std::size_t n) { return allocate(p, n, "cudaMallocHost"); }
+ASTRA_EXPORT int cudaHostAlloc(void** p, std::size_t n, unsigned) {
+  return allocate(p, n, "cudaHostAlloc");
+}
+ASTRA_EXPORT int cudaFree(void* p) { return release(p); }
+ASTRA_EXPORT int cudaFreeAsync(void* p, Stream) { return release(p); }
+ASTRA_EXPORT int cudaFreeHost(void* p) { return release(p); }
+
+ASTRA_EXPORT int cudaMemcpy(void* to, const void* from, std::size_t n, int) { return copy(to, from, n); }
+ASTRA_EXPORT int cudaMemcpyAsync(void* to, const void* from, std::size_t n, int, Stream) {
+  return copy(to, from, n);
+}
+ASTRA_EXPORT int cudaMemcpy2D(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                              std::size_t width, std::size_t height, int) {
+  return copy_rows(to, to_pitch, from, from_pitch, width, height);
+}
+ASTRA_EXPORT int cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
+                                   std::size_t from_pitch, std::size_t width, std::size_t height, int,
+                                   Stream) {
+  return copy_rows(to, to_pitch, from, from_pitch, width, height);
+}
+ASTRA_EXPORT int cudaMemset(void* to, int value, std::size_t n) { return fill(to, value, n); }
+ASTRA_EXPORT int cudaMemsetAsync(void* to, int value, std::size_t n, Stream) {
+  return fill(to, value, n);
+}
+
+ASTRA_EXPORT int cudaMemcpyToSymbol(const void* symbol, const void* from, std::size_t n,
+                                    std::size_t offset, int) {
+  void* to = nullptr;
+  if (int error = cudaGetSymbolAddress(&to, symbol)) return error;
+  return copy(static_cast<char*>(to) + offset, from, n);
+}
+ASTRA_EXPORT int cudaMemcpyFromSymbol(void* to, const void* symbol, std::size_t n, std::size_t offset,
+                                      int) {
+  void* from = nullptr;
+  if (int error = cudaGetSymbolAddress(&from, symbol)) return error;
+  return copy(to, static_cast<char*>(from) + offset, n);
+}
+ASTRA_EXPORT int cudaMemcpyToSymbolAsync(const void* symbol, const void* from, std::size_t n,
+                                         std::size_t offset, int kind, Stream) {
+  return cudaMemcpyToSymbol(symbol, from, n, offset, kind);
+}
+
+ASTRA_EXPORT int cudaMemGetInfo(std::size_t* available, std::size_t* total) {
+  *available = *total = machine().memory_bytes;
+  return kSuccess;
+}

@@ -68,18 +68,24 @@ class Obstacle:
     line: int
 
 
-def accesses(loop: StridedLoop, scope: Scope) -> list[Access]:
-    """Returns the loop's accesses to neighbouring elements, in source order."""
+def accesses(loop: StridedLoop, scope: Scope, loads: frozenset[str]) -> list[Access]:
+    """Returns the loop's accesses to neighbouring elements, in source order.
+
+    Args:
+        loop: The loop.
+        scope: The declarations of the function around it.
+        loads: Macros that stand for a cached load.
+    """
     found: list[Access] = []
     for node in find(loop.body, "subscript_expression", "pointer_expression", "call_expression"):
-        access = _access(node, loop, scope)
+        access = _access(node, loop, scope, loads | _CACHED_LOADS)
         if access is not None and not any(inside(node, other.node) for other in found):
             found.append(access)
     return found
 
 
-def _access(node: Node, loop: StridedLoop, scope: Scope) -> Access | None:
-    place = _address(node)
+def _access(node: Node, loop: StridedLoop, scope: Scope, loads: frozenset[str]) -> Access | None:
+    place = _address(node, loads)
     if place is None:
         return None
     base, terms = place
@@ -97,11 +103,11 @@ def _access(node: Node, loop: StridedLoop, scope: Scope) -> Access | None:
     return Access(node, declared, joined, address, reads, writes, _always(node, loop.body))
 
 
-def _address(node: Node) -> tuple[Node, list[tuple[str, Node]]] | None:
+def _address(node: Node, loads: frozenset[str]) -> tuple[Node, list[tuple[str, Node]]] | None:
     """Splits an element expression into its pointer and the signed terms of its offset."""
     if node.type == "call_expression":
         given = arguments(node)
-        if callee(node) not in _CACHED_LOADS or len(given) != 1:
+        if callee(node) not in loads or len(given) != 1:
             return None
         pointer = bare(given[0])
         if pointer.type == "pointer_expression" and text_of(pointer).startswith("&"):

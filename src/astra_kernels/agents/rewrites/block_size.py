@@ -7,17 +7,34 @@ qualifies if each use of its thread index is one whose meaning does not depend o
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from astra_kernels.agents.rewrites.block_seed import Seed, seed_of
 from astra_kernels.agents.rewrites.bounds import literal_value
 from astra_kernels.agents.rewrites.edits import Editor
-from astra_kernels.agents.rewrites.launches import Launch, OpaqueLaunch, components, launches
+from astra_kernels.agents.rewrites.launches import (
+    Launch,
+    OpaqueLaunch,
+    components,
+    launches,
+    template_arguments,
+)
 from astra_kernels.agents.rewrites.program import Applied, Program, Refused
 from astra_kernels.agents.rewrites.reach import Function, Reachable, broken
 from astra_kernels.agents.rewrites.scope import Scope
-from astra_kernels.agents.rewrites.syntax import Node, ancestors, find, line_of, text_of
+from astra_kernels.agents.rewrites.syntax import (
+    Node,
+    ancestors,
+    callee,
+    find,
+    line_of,
+    operator,
+    text_of,
+)
 from astra_kernels.agents.rewrites.thread_index import global_index, size_dependence
+
+_BLOCK_NAME = re.compile(r"block|thread|bdim|nthr|tpb|blk", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,17 +76,19 @@ def geometries(reachable: Reachable) -> tuple[list[Geometry], list[Refused]]:
 def change_block(program: Program, reachable: Reachable, size: int) -> Applied | Refused:
     """Returns the program with ``size`` threads per block wherever that is safe."""
     found, refusals = geometries(reachable)
+    resizes = [_Resize(reachable, geometry, size) for geometry in found]
+    refused = {resize.geometry.kernel.name: resize.refusal() for resize in resizes}
+    good = {name for name, refusal in refused.items() if refusal is None}
+    refusals += [refusal for refusal in refused.values() if refusal is not None]
     editor = Editor()
-    for geometry in found:
-        if geometry.seed.size == size:
-            refusals.append(Refused(f"the block already has {size} threads"))
+    for resize in resizes:
+        if resize.geometry.kernel.name not in good:
             continue
-        part = _Resize(reachable, geometry, size)
-        refusal = part.refusal()
-        if refusal is not None:
-            refusals.append(refusal)
+        shared = resize.shared_with(good)
+        if shared is not None:
+            refusals.append(shared)
         else:
-            part.edit(editor)
+            resize.edit(editor)
     if not editor.edits:
         return refusals[0] if refusals else Refused("the entry reaches no kernel")
     return editor.finish(program, f"{size} threads a block", reachable.units)
@@ -90,12 +109,52 @@ class _Resize:
         words = ("threadIdx", "blockDim", "__shared__")
         return [kernel, *(f for f in helpers if any(w in text_of(f.node) for w in words))]
 
+    def shared_with(self, resized: set[str]) -> Refused | None:
+        """Refuses where the number also sizes the blocks of code that keeps its size."""
+        seed, reachable = self.geometry.seed, self.reachable
+        line = line_of(seed.node)
+        constants = seed.names & set(reachable.constants)
+        hosts = {launch.host.node.id for launch in self.geometry.launches}
+        for launch in launches(reachable):
+            if isinstance(launch, OpaqueLaunch) or launch.kernel in resized:
+                continue
+            behind = _names_behind(launch.block, launch.scope)
+            if behind & constants or (launch.host.node.id in hosts and behind & seed.names):
+                return Refused(f"the number also sizes the blocks of {launch.kernel}", line)
+        for function in reachable.others:
+            names = {text_of(n) for n in find(function.node, "identifier", "type_identifier")}
+            own = any(f.unit.path == function.unit.path for f in (self.geometry.kernel,))
+            if names & constants or (own and self.geometry.kernel.name in names and self.arrays):
+                what = f"{function.name}, which the entry does not reach, shares the block size"
+                return Refused(what, line)
+        return None
+
+    @property
+    def arrays(self) -> list[tuple[Function, Node]]:
+        """The numbers in device code that repeat the block size or its warps."""
+        old = self.geometry.seed.size
+        found = []
+        for function in self.functions:
+            for node in find(function.node, "number_literal"):
+                value = literal_value(node)
+                is_warps = value == old // 32 and old != 1024 and _in_shared_array(node)
+                if (value == old and _sizes_something(node)) or is_warps:
+                    found.append((function, node))
+        return found
+
     def refusal(self) -> Refused | None:
+        """Returns why the kernel must keep its size, or None."""
+        if self.geometry.seed.size == self.size:
+            return Refused(f"the block already has {self.size} threads")
+        for name, node in self._template_literals():
+            if literal_value(node) == self.geometry.seed.size and not _BLOCK_NAME.search(name):
+                return Refused(f"the template argument {name} may be the block size", line_of(node))
         for function in self.functions:
             line = broken(function)
             if line is not None:
                 return Refused(f"{function.name} does not parse cleanly", line)
-            refusal = size_dependence(function, self.geometry.seed, self.size)
+            scope = Scope(function, self.reachable)
+            refusal = size_dependence(scope, self.geometry.seed, self.size)
             if refusal is not None:
                 return refusal
         return self._shared_refusal() or self._grid_refusal()
@@ -117,7 +176,7 @@ class _Resize:
         """Refuses where blocks share out elements and the grid does not follow the block."""
         seed = self.geometry.seed
         kernel = self.geometry.kernel
-        found = global_index(kernel)
+        found = global_index(Scope(kernel, self.reachable))
         if found is None:
             return None
         if not found.guarded:
@@ -127,7 +186,7 @@ class _Resize:
             numbers = {literal_value(n) for n in self._grid_literals(launch)}
             follows = names & seed.names or seed.size in numbers
             rounds_up = bool(numbers & {seed.size - 1, 1}) or any(
-                "ceil" in n or "div" in n for n in names
+                "ceil" in n.lower() or "div" in n.lower() for n in names
             )
             if not follows or not rounds_up:
                 return Refused("the grid does not follow the block", line_of(launch.grid))
@@ -153,40 +212,37 @@ class _Resize:
         editor.note(seed.unit, seed.node, f"{old} becomes {self.size} threads a block")
         editor.replace(seed.unit, seed.node, _like(seed.node, old, self.size))
         for launch in self.geometry.launches:
-            numbers = [*find(launch.block, "number_literal"), *self._template_literals(launch)]
+            numbers = list(find(launch.block, "number_literal"))
+            numbers += [node for _, node in template_arguments(launch, self.geometry.kernel)]
+            numbers += [n for n in self._grid_literals(launch) if _rounds(n)]
+            numbers += find(launch.shared, "number_literal") if launch.shared is not None else ()
+            for node in numbers:
+                self._swap(editor, launch.host, node)
             if launch.shared is not None:
-                numbers += find(launch.shared, "number_literal")
-                self._warps(editor, launch, launch.shared)
-            for node in (*numbers, *self._grid_literals(launch)):
-                self._swap(editor, launch.host, node, rounding=True)
+                self._warps(editor, launch.host, launch.shared)
+        for function, node in self.arrays:
+            self._swap(editor, function, node)
+            self._warps(editor, function, node)
         for function in self.functions:
-            for node in find(function.node, "number_literal"):
-                if _sizes_something(node):
-                    self._swap(editor, function, node, rounding=False)
-                    if _in_shared_array(node):
-                        self._warps(editor, function, node)
             for bounds in find(function.node, "launch_bounds"):
                 self._bounds(editor, function, bounds)
 
-    def _template_literals(self, launch: Launch) -> list[Node]:
-        function = launch.call.child_by_field_name("function")
-        nodes = find(function, "template_argument_list") if function is not None else ()
-        return [n for listed in nodes for n in find(listed, "number_literal")]
+    def _template_literals(self) -> list[tuple[str, Node]]:
+        kernel = self.geometry.kernel
+        return [a for launch in self.geometry.launches for a in template_arguments(launch, kernel)]
 
-    def _swap(self, editor: Editor, function: Function, node: Node, rounding: bool) -> None:
-        old = self.geometry.seed.size
-        value = literal_value(node)
+    def _swap(self, editor: Editor, function: Function, node: Node) -> None:
+        old, value = self.geometry.seed.size, literal_value(node)
         if value == old:
             editor.replace(function.unit, node, _like(node, old, self.size))
-        elif rounding and value == old - 1:
+        elif value == old - 1 and _rounds(node):
             editor.replace(function.unit, node, _like(node, old - 1, self.size - 1))
 
-    def _warps(self, editor: Editor, where: Launch | Function, outer: Node) -> None:
-        unit = where.unit if isinstance(where, Function) else where.host.unit
+    def _warps(self, editor: Editor, function: Function, outer: Node) -> None:
         warps = self.geometry.seed.size // 32
         for node in find(outer, "number_literal"):
-            if literal_value(node) == warps and warps != 32 and not _is_bytes(node):
-                editor.replace(unit, node, _like(node, warps, max(self.size // 32, 1)))
+            if literal_value(node) == warps and warps != 32:
+                editor.replace(function.unit, node, _like(node, warps, max(self.size // 32, 1)))
 
     def _bounds(self, editor: Editor, function: Function, bounds: Node) -> None:
         first = next(iter(bounds.named_children), None)
@@ -214,9 +270,7 @@ def _names_behind(node: Node, scope: Scope) -> frozenset[str]:
 def _sizes_something(node: Node) -> bool:
     """Tells whether a number is a template argument or the extent of an array."""
     outer = node.parent
-    return outer is not None and (
-        outer.type in ("template_argument_list", "launch_bounds") or _in_shared_array(node)
-    )
+    return outer is not None and (outer.type == "template_argument_list" or _in_shared_array(node))
 
 
 def _in_shared_array(node: Node) -> bool:
@@ -225,11 +279,13 @@ def _in_shared_array(node: Node) -> bool:
     return array and declaration is not None and "__shared__" in text_of(declaration)
 
 
-def _is_bytes(node: Node) -> bool:
-    parent = node.parent
-    return (
-        parent is not None and "sizeof" not in text_of(parent) and parent.type == "call_expression"
-    )
+def _rounds(node: Node) -> bool:
+    """Tells whether a number divides, or rounds up before a division."""
+    for outer in ancestors(node):
+        name = callee(outer).lower() if outer.type == "call_expression" else ""
+        if "div" in name or "ceil" in name or operator(outer) == "/":
+            return True
+    return False
 
 
 def _like(node: Node, old: int, new: int) -> str:

@@ -283,7 +283,7 @@ def _run(program: Program, groups: tuple[str, ...]) -> Applied | Refused:
             blocked = blocked or function
             continue
         helpers: set[str] = set()
-        _rewrite(_Place(function, Scope(function), editor, helpers), groups)
+        _rewrite(_Place(function, Scope(function, reachable), editor, helpers), groups)
         add_prelude(editor, function.unit, sorted(helpers))
     if not editor.edits:
         return _nothing(reachable, blocked)

@@ -21,7 +21,7 @@ def needs_same_threads(
     Changing which thread handles which element is safe only if a barrier separates the writes of
     a changed loop from uses elsewhere in the kernel, or the other way round.
     """
-    scope = Scope(kernel)
+    scope = Scope(kernel, reachable)
     barriers = _barriers(kernel, reachable)
     for loop in loops:
         for node in find(kernel.body, "subscript_expression", "pointer_expression"):

@@ -53,7 +53,7 @@ def launches(reachable: Reachable) -> Iterator[Launch | OpaqueLaunch]:
     """Yields all launches of reachable kernels in reachable host functions."""
     names = {kernel.name for kernel in reachable.kernels}
     for host in reachable.host:
-        scope = Scope(host)
+        scope = Scope(host, reachable)
         for call in find(host.body, "call_expression"):
             found = _launch(call, host, scope, names)
             if found is not None:
@@ -160,3 +160,17 @@ def _has_member_writes(name: str, scope: Scope) -> bool:
             if text_of(owner) == name:
                 return True
     return False
+
+
+def template_arguments(launch: Launch, kernel: Function) -> list[tuple[str, Node]]:
+    """Returns the template arguments that a launch spells out, with their parameters' names."""
+    template = kernel.template
+    listed = template.child_by_field_name("parameters") if template is not None else None
+    names = []
+    for parameter in listed.named_children if listed is not None else ():
+        leaves = list(find(parameter, "identifier", "type_identifier"))
+        names.append(text_of(leaves[-1]) if leaves else "")
+    function = launch.call.child_by_field_name("function")
+    lists = list(find(function, "template_argument_list")) if function is not None else []
+    given = [a for a in lists[0].named_children if a.type != "comment"] if lists else []
+    return list(zip(names, given, strict=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from astra_kernels.agents.rewrites.bounds import literal_value, value_of
@@ -23,6 +24,7 @@ _TEAMS = {
     ("threadIdx.x%32", "32"): "warp",
     ("threadIdx.x&31", "32"): "warp",
 }
+_CAST = re.compile(r"(?:static_cast\s*<.*>|u?int(?:\d+_t)?|s?size_t|unsigned|long)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class StridedLoop:
         step: What is added to it.
         body: The statement that is repeated.
         team: Who shares the range: the threads of a ``block``, ``warp`` or the whole ``grid``.
-        scale: How many elements one index stands for, where start and step are multiples of it.
+        scale: What the step is a multiple of besides the number of threads, or an empty string.
     """
 
     node: Node
@@ -61,16 +63,21 @@ class NotStrided:
 
 
 def canonical(node: Node, scope: Scope) -> str:
-    """Returns an expression with variables, casts and parentheses resolved, without blanks."""
+    """Returns an expression with variables, casts and parentheses resolved, without blanks.
+
+    A variable that stands for anything but arithmetic on numbers and indices keeps its name.
+    """
+    name = text_of(bare(node))
     node = value_of(node, scope)
+    if bare(node).type == "identifier":
+        return _outer_number(node, scope)
     if node.type == "cast_expression":
         inner = node.child_by_field_name("value")
-        return "?" if inner is None else canonical(inner, scope)
+        return name if inner is None else canonical(inner, scope)
     if node.type == "call_expression":
         given = node.child_by_field_name("arguments")
-        name = text_of(node.child_by_field_name("function"))
-        cast = re.fullmatch(r"(?:static_cast\s*<.*>|u?int(?:\d+_t)?|s?size_t|unsigned|long)", name)
-        if cast and given is not None and len(given.named_children) == 1:
+        called = text_of(node.child_by_field_name("function"))
+        if _CAST.fullmatch(called) and given is not None and len(given.named_children) == 1:
             return canonical(given.named_children[0], scope)
     number = literal_value(node)
     if number is not None:
@@ -80,7 +87,15 @@ def canonical(node: Node, scope: Scope) -> str:
         sign = operator(node)
         parts = [canonical(side, scope) for side in sides]
         return sign.join(sorted(parts) if sign in "+*" else parts)
-    return re.sub(r"\s+", "", text_of(node))
+    return re.sub(r"\s+", "", text_of(node) if node.type == "field_expression" else name)
+
+
+def _outer_number(node: Node, scope: Scope) -> str:
+    """Returns the number that a constant outside the function stands for, or its name."""
+    name = text_of(node)
+    outer = scope.outer_constant(name)
+    match = re.fullmatch(r"\(?(\d+)\)?", text_of(outer.value).strip()) if outer else None
+    return name if match is None else match[1]
 
 
 def strided(node: Node, scope: Scope, offset: bool = False) -> StridedLoop | NotStrided:
@@ -102,9 +117,9 @@ def strided(node: Node, scope: Scope, offset: bool = False) -> StridedLoop | Not
         own = [term for term in start_terms(start, scope) if "threadIdx.x" in term]
         origin = own[0] if len(own) == 1 else origin
     stride, scale = canonical(step, scope), ""
-    common = _factors(origin, "threadIdx.x")
-    if common and common == _factors(stride, "blockDim.x"):
-        origin, stride, scale = "threadIdx.x", "blockDim.x", "*".join(common)
+    first, each = _factors(origin, "threadIdx.x"), _factors(stride, "blockDim.x")
+    if each and "threadIdx.x" in origin.split("*") and not Counter(first) - Counter(each):
+        origin, stride, scale = "threadIdx.x", "blockDim.x", "*".join(each)
     team = _TEAMS.get((origin, stride))
     if team is None and origin == "threadIdx.x" and not scale and _is_width(step, scope):
         team = "block"
@@ -120,7 +135,7 @@ def strided(node: Node, scope: Scope, offset: bool = False) -> StridedLoop | Not
 
 
 def _factors(product: str, without: str) -> list[str]:
-    """Returns the factors of a canonical product besides the one given, which it must have."""
+    """Returns the factors of a canonical product besides the one given, if all are plain names."""
     factors = product.split("*")
     if without not in factors or not all(
         f.replace(".", "").isidentifier() or f.isdigit() for f in factors

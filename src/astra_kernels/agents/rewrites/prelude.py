@@ -34,9 +34,9 @@ __device__ __forceinline__ float astra_tanh(float x) {
 VECTOR = """\
 #ifndef ASTRA_VECTOR
 #define ASTRA_VECTOR
-// N neighbouring elements that move in one access of up to 16 bytes.
-template <typename T, int N>
-struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) AstraVector {
+// N neighbouring elements that move in accesses of up to 16 bytes.
+template <typename T, int N, int Bytes = sizeof(T) * N>
+struct alignas(Bytes % 16 == 0 ? 16 : (Bytes & (Bytes - 1)) == 0 ? Bytes : alignof(T)) AstraVector {
   T lane[N];
 };
 

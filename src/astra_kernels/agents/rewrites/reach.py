@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from astra_kernels.agents.rewrites.program import Program, Refused
 from astra_kernels.agents.rewrites.syntax import Node, Unit, line_of, parse, text_of, walk, words
 
+_CACHED_LOAD = re.compile(r"\s*__ld(?:g|cg|ca|cs|lu|cv)\(\(?\w+\)?\)\s*")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _SPACES = words(
     "namespace_definition template_declaration linkage_specification declaration_list "
@@ -60,6 +61,13 @@ class Function:
         return parent if parent is not None and parent.type == "template_declaration" else None
 
     @property
+    def result(self) -> str:
+        """The type it returns, or an empty string for pointers and references."""
+        declarator = self.node.child_by_field_name("declarator")
+        plain = declarator is not None and declarator.type == "function_declarator"
+        return text_of(self.node.child_by_field_name("type")) if plain else ""
+
+    @property
     def line(self) -> int:
         """The line its definition starts on."""
         return line_of(self.node)
@@ -81,17 +89,38 @@ class Constant:
 
 @dataclass(frozen=True, eq=False)
 class Reachable:
-    """What the entry reaches: its functions, and all files by path."""
+    """What the entry reaches, and all files.
+
+    Attributes:
+        entry: The entry itself.
+        functions: All functions in reach, in order of file and line.
+        units: All files, by path.
+        constants: Macros and variables outside functions, by name.
+        others: The functions that the entry does not reach.
+        cached_loads: The macros that stand for a cached load such as ``__ldg``.
+        classes: The types that the sources define.
+    """
 
     entry: Function
     functions: tuple[Function, ...]
     units: tuple[Unit, ...]
     constants: Mapping[str, tuple[Constant, ...]]
+    others: tuple[Function, ...]
+    cached_loads: frozenset[str]
+    classes: frozenset[str]
 
     @property
     def kernels(self) -> tuple[Function, ...]:
         """The reachable kernels, in order of file and line."""
         return tuple(f for f in self.functions if f.is_kernel)
+
+    @cached_property
+    def results(self) -> dict[str, str]:
+        """What the device functions return, by name, where all of a name agree."""
+        types: dict[str, set[str]] = {}
+        for function in self.device:
+            types.setdefault(function.name, set()).add(function.result)
+        return {name: found.pop() for name, found in types.items() if len(found) == 1}
 
     @property
     def device(self) -> tuple[Function, ...]:
@@ -111,12 +140,14 @@ class _Index:
     functions: dict[str, list[Function]]
     texts: dict[str, str]
     constants: dict[str, list[Constant]]
+    cached_loads: set[str]
+    classes: set[str]
 
 
 @lru_cache(maxsize=256)
 def _index(path: str, source: str) -> _Index:
     unit = parse(path, source)
-    index = _Index({}, {}, {})
+    index = _Index({}, {}, {}, set(), set())
     for node in _definitions(unit.root):
         name = text_of(node.child_by_field_name("name"))
         value = node.child_by_field_name("value")
@@ -128,6 +159,10 @@ def _index(path: str, source: str) -> _Index:
             name = text_of(node.child_by_field_name("declarator"))
         if value is not None and node.type in ("init_declarator", "preproc_def"):
             index.constants.setdefault(name, []).append(Constant(unit, node, value))
+        if node.type in ("class_specifier", "struct_specifier"):
+            index.classes.add(name)
+        if node.type == "preproc_function_def" and _CACHED_LOAD.fullmatch(text_of(value)):
+            index.cached_loads.add(name)
         text = text_of(value if node.type.startswith("preproc") else node)
         index.texts[name] = f"{index.texts.get(name, '')} {text}"
     return index
@@ -178,8 +213,12 @@ def reach(program: Program) -> Reachable | Refused:
     for index in indices.values():
         for key, values in index.constants.items():
             constants[key] = (*constants.get(key, ()), *values)
+    loads = frozenset(load for index in indices.values() for load in index.cached_loads)
+    classes = frozenset(name for index in indices.values() for name in index.classes)
+    every = (f for i in indices.values() for same in i.functions.values() for f in same)
+    others = tuple(f for f in every if id(f) not in found)
     ordered = sorted(found.values(), key=lambda f: (f.unit.path, f.node.start_byte))
-    return Reachable(entries[0], tuple(ordered), units, constants)
+    return Reachable(entries[0], tuple(ordered), units, constants, others, loads, classes)
 
 
 def _mentioned(function: Function, indices: dict[str, _Index], seen: set[str]) -> list[Function]:

@@ -46,7 +46,7 @@ def split_rows(program: Program, reachable: Reachable, factor: int) -> Applied |
 
 
 def _split(editor: Editor, kernel: Function, reachable: Reachable, factor: int) -> Refused | None:
-    scope = Scope(kernel)
+    scope = Scope(kernel, reachable)
     loops = splittable(kernel, scope, reachable)
     if isinstance(loops, Refused):
         return loops

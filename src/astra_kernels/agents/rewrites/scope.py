@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from astra_kernels.agents.rewrites.reach import Function
+from astra_kernels.agents.rewrites.reach import Constant, Function, Reachable
 from astra_kernels.agents.rewrites.syntax import (
     Node,
     arguments,
@@ -66,10 +66,16 @@ class Declared:
 
 
 class Scope:
-    """The declarations of one function, by name; a name declared twice has no answer."""
+    """The declarations of one function, by name; a name declared twice has no answer.
 
-    def __init__(self, function: Function) -> None:
+    Args:
+        function: The function.
+        reachable: What its names may mean outside it.
+    """
+
+    def __init__(self, function: Function, reachable: Reachable) -> None:
         self.function = function
+        self.reachable = reachable
         self.declared: dict[str, list[Declared]] = {}
         outer = function.template or function.node
         for node in find(outer, "parameter_declaration", "declaration", "for_range_loop"):
@@ -86,6 +92,11 @@ class Scope:
         """Returns the declaration of a variable that keeps its initial value, or None."""
         found = self.get(name)
         return None if found is None or self.assigned.get(name) else found
+
+    def outer_constant(self, name: str) -> Constant | None:
+        """Returns the one constant outside functions that a name means here, or None."""
+        found = self.reachable.constants.get(name, ())
+        return found[0] if len(found) == 1 and name not in self.declared else None
 
     def type_of(self, name: str) -> Kind:
         """Returns the kind of a variable, or of what a pointer or array holds."""
@@ -164,7 +175,7 @@ class Scope:
         if name in _GENERIC_CALLS:
             values = given[1:2] if name.startswith("__shfl") else given
             return promote([self.kind(value) for value in values])
-        return "other"
+        return kind_of_type(self.reachable.results.get(name, ""))
 
 
 def kind_of_type(text: str) -> Kind:

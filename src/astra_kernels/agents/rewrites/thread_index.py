@@ -9,7 +9,7 @@ from astra_kernels.agents.rewrites.bounds import literal_value
 from astra_kernels.agents.rewrites.loops import StridedLoop, canonical, strided
 from astra_kernels.agents.rewrites.program import Refused
 from astra_kernels.agents.rewrites.reach import Function
-from astra_kernels.agents.rewrites.scope import Scope
+from astra_kernels.agents.rewrites.scope import Scope, literal_kind
 from astra_kernels.agents.rewrites.syntax import (
     Node,
     ancestors,
@@ -25,9 +25,9 @@ _WARP = {("%", "32"), ("&", "31"), ("/", "32"), (">>", "5")}
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
-def size_dependence(function: Function, seed: Seed, size: int) -> Refused | None:
+def size_dependence(scope: Scope, seed: Seed, size: int) -> Refused | None:
     """Returns the first reason why a function may need the block size it was written for."""
-    scope = Scope(function)
+    function = scope.function
     if seed.rows:
         return _warps_are_counted(function, scope)
     names = aliases(scope)
@@ -50,13 +50,13 @@ class GlobalIndex:
     guarded: bool
 
 
-def global_index(kernel: Function) -> GlobalIndex | None:
+def global_index(scope: Scope) -> GlobalIndex | None:
     """Finds the first ``blockIdx.x * blockDim.x + threadIdx.x`` outside a grid-stride loop."""
-    scope = Scope(kernel)
+    kernel = scope.function
     loops = [strided(n, scope) for n in find(kernel.body, "for_statement")]
     starts = {loop.start.id for loop in loops if isinstance(loop, StridedLoop)}
     for node in find(kernel.body, "binary_expression"):
-        if any(outer.id in starts for outer in (node, *ancestors(node))):
+        if any(outer.id in starts for outer in (node, *ancestors(node))) or _in_grid_loop(node):
             continue
         if canonical(node, scope) != "blockDim.x*blockIdx.x+threadIdx.x":
             continue
@@ -70,6 +70,14 @@ def global_index(kernel: Function) -> GlobalIndex | None:
             continue
         return GlobalIndex(line_of(node), _is_guarded(kernel, name))
     return None
+
+
+def _in_grid_loop(node: Node) -> bool:
+    """Tells whether a value starts a loop that steps by the size of the grid."""
+    loop = next((outer for outer in ancestors(node) if outer.type == "for_statement"), None)
+    initial = None if loop is None else loop.child_by_field_name("initializer")
+    update = None if loop is None else loop.child_by_field_name("update")
+    return initial is not None and _within(node, initial) and "gridDim" in text_of(update)
 
 
 def _is_guarded(kernel: Function, name: str) -> bool:
@@ -176,12 +184,12 @@ def _repeated(function: Function, scope: Scope, seed: Seed) -> Refused | None:
     """Refuses numbers in the code that may be the block size, or its number of warps."""
     warps = seed.size // 32
     for node in find(function.body, "number_literal"):
-        value = literal_value(node)
-        outer = [o.type for o in ancestors(node)]
+        value = literal_value(node) if literal_kind(text_of(node)) == "int" else None
+        parent, outer = node.parent, [o.type for o in ancestors(node)]
         if "array_declarator" in outer or "template_argument_list" in outer[:1]:
             continue
-        parent = node.parent
-        if value in (seed.size, seed.size - 1, seed.size // 2) and value > 32:
+        mask = value == seed.size - 1 and parent is not None and parent.type == "binary_expression"
+        if value is not None and value > 32 and (mask or value in (seed.size, seed.size // 2)):
             return Refused(f"{text_of(node)} may stand for the block size", line_of(node))
         if value != warps or warps in (1, 32) or parent is None:
             continue

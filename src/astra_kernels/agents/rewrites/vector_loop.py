@@ -13,7 +13,7 @@ from astra_kernels.agents.rewrites.accesses import Access
 from astra_kernels.agents.rewrites.edits import Edit, splice
 from astra_kernels.agents.rewrites.loops import StridedLoop
 from astra_kernels.agents.rewrites.reach import Function
-from astra_kernels.agents.rewrites.syntax import Node, bare, find, text_of
+from astra_kernels.agents.rewrites.syntax import Node, find, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,20 +92,24 @@ class Names:
 
     done: str
     lanes: str
-    vector: str
     first: str
+    flight: str
+    at: str
     lane: str
 
     @staticmethod
     def fresh(index: str, taken: set[str]) -> Names:
         """Returns names built on the index that the function does not use."""
-        words = ("done", "lanes", "vector", "first", "lane")
-        return Names(*(_fresh(f"{index}_{word}", taken) for word in words))
+        parts = ("done", "lanes", "first", "flight", "at", "lane")
+        return Names(*(_fresh(f"{index}_{part}", taken) for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
 class VectorLoop:
-    """One loop to widen: its streams, the bytes per access and the unrolling."""
+    """One loop to widen: its streams, the bytes per access and the vectors in flight.
+
+    ``whole`` says that the elements are vectors already: each stays one access.
+    """
 
     function: Function
     loop: StridedLoop
@@ -113,6 +117,7 @@ class VectorLoop:
     names: Names
     width: int
     unroll: int
+    whole: bool
 
     def text(self) -> str:
         """Returns the lines that go in front of the original loop."""
@@ -121,65 +126,108 @@ class VectorLoop:
         pointers = dict.fromkeys(s.address for s in self.streams)
         lanes = f"AstraLanes<{', '.join([str(self.width), *sizes])}>::value"
         aligned = " &&\n    ".join(f"astra_is_aligned<{names.lanes}>({p})" for p in pointers)
-        bound = text_of(loop.bound)
-        if bare(loop.bound).type not in ("identifier", "number_literal", "field_expression"):
-            bound = f"({bound})"
+        done = f"{_group(loop.bound)} / {names.lanes} * {names.lanes}"
         lines = [
-            f"constexpr int {names.lanes} = {lanes};",
+            f"constexpr int {names.lanes} = {'1' if self.whole else lanes};",
             f"{loop.index_type} {names.done} = 0;  // elements before this one move as vectors",
             f"if ({aligned}) {{",
-            *self._loop(bound),
-            f"  {names.done} = {bound} / {names.lanes} * {names.lanes};",
+            f"  {names.done} = {text_of(loop.bound) if self.whole else done};",
+            *(_indent(self._loop(), 2)),
             "}",
         ]
         return "\n".join([*lines, ""])
 
-    def _loop(self, bound: str) -> list[str]:
+    def _loop(self) -> list[str]:
         names, loop = self.names, self.loop
-        start = f"{loop.index_type} {names.vector} = {text_of(loop.start)}"
-        step = f"{names.vector} += {text_of(loop.step)}"
-        head = [f"#pragma unroll {self.unroll}"] if self.unroll > 1 else []
-        element = _element_body(self)
-        uses_index = re.search(rf"\b{re.escape(loop.index)}\b", element) is not None
-        index = f"      const {loop.index_type} {loop.index} = {names.first} + {names.lane};"
+        start = f"{loop.index_type} {names.first} = {_group(loop.start)} * {names.lanes}"
+        step = f"{names.first} += {_group(loop.step)} * {names.lanes}"
+        step += f" * {self.unroll}" if self.unroll > 1 else ""
+        lines = self._in_flight() if self.unroll > 1 else self._single(names.first)
         return [
-            *head,
-            f"  for ({start}; {names.vector} < {bound} / {names.lanes}; {step}) {{",
-            f"    const {loop.index_type} {names.first} = {names.vector} * {names.lanes};",
-            *(f"    {line}" for line in self._loads()),
-            "#pragma unroll",
-            f"    for (int {names.lane} = 0; {names.lane} < {names.lanes}; ++{names.lane}) {{",
-            *([index] if uses_index else []),
-            *(f"      {line}" for line in element.split("\n")),
-            "    }",
-            *(f"    {line}" for line in self._stores()),
-            "  }",
+            f"for ({start}; {names.first} < {names.done}; {step}) {{",
+            *_indent(lines, 2),
+            "}",
         ]
 
-    def _loads(self) -> list[str]:
+    def _single(self, at: str) -> list[str]:
+        """Returns one vector's loads, arithmetic and stores."""
+        return [*self._loads(at), *self._lanes(at, ""), *self._stores(at, "")]
+
+    def _in_flight(self) -> list[str]:
+        """Returns the loads of several vectors, then their arithmetic and stores."""
+        names, each = self.names, f"[{self.names.flight}]"
+        head = f"for (int {names.flight} = 0; {names.flight} < {self.unroll}; ++{names.flight}) {{"
+        step = f"{names.flight} * {_group(self.loop.step)} * {names.lanes}"
+        at = f"  const {self.loop.index_type} {names.at} = {names.first} + {step};"
+        declared = [
+            f"decltype(astra_load<{names.lanes}>({s.address})) {s.vector}[{self.unroll}];"
+            for s in self.streams
+        ]
+        loads = [
+            f"  if ({names.at} < {names.done}) {s.vector}{each} = "
+            f"astra_load<{names.lanes}>({s.address} + {names.at});"
+            for s in self.streams
+            if s.reads
+        ]
+        work = [*self._lanes(names.at, each), *self._stores(names.at, each)]
+        return [
+            *declared,
+            *(["#pragma unroll", head, at, *loads, "}"] if loads else []),
+            "#pragma unroll",
+            head,
+            at,
+            f"  if ({names.at} < {names.done}) {{",
+            *_indent(work, 4),
+            "  }",
+            "}",
+        ]
+
+    def _lanes(self, at: str, each: str) -> list[str]:
+        names, loop = self.names, self.loop
+        element = _element_body(self, each)
+        uses_index = re.search(rf"\b{re.escape(loop.index)}\b", element) is not None
+        index = f"  const {loop.index_type} {loop.index} = {at} + {names.lane};"
+        return [
+            "#pragma unroll",
+            f"for (int {names.lane} = 0; {names.lane} < {names.lanes}; ++{names.lane}) {{",
+            *([index] if uses_index else []),
+            *_indent(element.split("\n"), 2),
+            "}",
+        ]
+
+    def _loads(self, at: str) -> list[str]:
         lines = []
         for stream in self.streams:
-            where = f"{stream.address} + {self.names.first}"
             maker = "astra_load" if stream.reads else "astra_like"
             constant = "" if stream.writes else "const "
-            lanes = self.names.lanes
-            lines.append(f"{constant}auto {stream.vector} = {maker}<{lanes}>({where});")
+            where = f"{maker}<{self.names.lanes}>({stream.address} + {at})"
+            lines.append(f"{constant}auto {stream.vector} = {where};")
         return lines
 
-    def _stores(self) -> list[str]:
-        return [
-            f"astra_store({stream.address} + {self.names.first}, {stream.vector});"
-            for stream in self.streams
-            if stream.writes
-        ]
+    def _stores(self, at: str, each: str) -> list[str]:
+        written = [stream for stream in self.streams if stream.writes]
+        return [f"astra_store({s.address} + {at}, {s.vector}{each});" for s in written]
 
 
-def _element_body(plan: VectorLoop) -> str:
+def _indent(lines: list[str], by: int) -> list[str]:
+    """Moves lines to the right, directives excepted."""
+    return [line if line.startswith("#") or not line else " " * by + line for line in lines]
+
+
+def _group(node: Node) -> str:
+    """Returns an expression's text, in parentheses unless it is a single term."""
+    simple = ("identifier", "number_literal", "field_expression", "parenthesized_expression")
+    return text_of(node) if node.type in simple else f"({text_of(node)})"
+
+
+def _element_body(plan: VectorLoop, each: str) -> str:
     """Returns the loop's body with its accesses replaced by lanes, without outer braces."""
     body = plan.loop.body
     text = plan.function.unit.text
     edits = {
-        Edit(a.node.start_byte, a.node.end_byte, 0, f"{stream.vector}.lane[{plan.names.lane}]")
+        Edit(
+            a.node.start_byte, a.node.end_byte, 0, f"{stream.vector}{each}.lane[{plan.names.lane}]"
+        )
         for stream in plan.streams
         for a in stream.accesses
     }

@@ -18,11 +18,12 @@ from astra_kernels.agents.rewrites.prelude import VECTOR, add_prelude
 from astra_kernels.agents.rewrites.program import Applied, ParameterPoint, Program, Refused
 from astra_kernels.agents.rewrites.reach import Function, Reachable, broken, reach
 from astra_kernels.agents.rewrites.scope import Scope
-from astra_kernels.agents.rewrites.syntax import Node, find, line_of, text_of
+from astra_kernels.agents.rewrites.syntax import Node, find, line_of, text_of, words
 from astra_kernels.agents.rewrites.vector_constant import change_constant, constant_points
 from astra_kernels.agents.rewrites.vector_loop import Names, VectorLoop, streams
 
 _WIDTHS = ((16, 1), (16, 2), (8, 1), (16, 4), (4, 1))
+_WHOLE = words("float4 int4 uint4 double2 longlong2 ulonglong2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,26 +47,29 @@ class VectorWidth:
             return ()
         if _widening(reachable, 16, 1).loops:
             return tuple(ParameterPoint.of(bytes=b, unroll=u) for b, u in _WIDTHS)
+        if _widening(reachable, 16, 2).loops:
+            return tuple(ParameterPoint.of(bytes=b, unroll=u) for b, u in _WIDTHS if u > 1)
         return constant_points(program, reachable)
 
     def apply(self, program: Program, point: ParameterPoint) -> Applied | Refused:
-        """Moves ``bytes`` (4, 8 or 16; 32 for constants) per access, ``unroll`` at a time."""
+        """Moves ``bytes`` (4, 8 or 16) per access, ``unroll`` at a time, or sets ``constant``."""
         reachable = reach(program)
         if isinstance(reachable, Refused):
             return reachable
+        constant = point.number("constant", 0)
+        if constant:
+            return change_constant(program, reachable, constant)
         width, unroll = point.number("bytes", 16), point.number("unroll", 1)
-        if width not in (2, 4, 8, 16, 32) or not 1 <= unroll <= 8:
+        if width not in (4, 8, 16) or not 1 <= unroll <= 8:
             return Refused(f"no such width: {point}")
         widening = _widening(reachable, width, unroll)
         if not widening.loops:
-            changed = change_constant(program, reachable, width)
-            return widening.refusal if changed is None else changed
-        if width > 16:
-            return Refused("one access moves at most 16 bytes")
+            return widening.refusal
         editor = Editor()
         for plan in widening.loops:
             _insert(editor, plan)
-        return editor.finish(program, f"accesses of {width} bytes", reachable.units)
+        summary = f"accesses of {width} bytes, {unroll} in flight"
+        return editor.finish(program, summary, reachable.units)
 
 
 def _widening(reachable: Reachable, width: int, unroll: int) -> _Widening:
@@ -76,7 +80,7 @@ def _widening(reachable: Reachable, width: int, unroll: int) -> _Widening:
         if line is not None:
             refusals.append(Refused(f"{kernel.name} does not parse cleanly", line))
             continue
-        plans = _plans(kernel, width, unroll, refusals)
+        plans = _plans(kernel, reachable, (width, unroll), refusals)
         reason = needs_same_threads(kernel, [plan.loop for plan in plans], reachable)
         if reason is not None:
             refusals.append(reason)
@@ -88,8 +92,10 @@ def _widening(reachable: Reachable, width: int, unroll: int) -> _Widening:
     return _Widening(tuple(found), refusals[0])
 
 
-def _plans(kernel: Function, width: int, unroll: int, refusals: list[Refused]) -> list[VectorLoop]:
-    scope, plans = Scope(kernel), []
+def _plans(
+    kernel: Function, reachable: Reachable, shape: tuple[int, int], refusals: list[Refused]
+) -> list[VectorLoop]:
+    scope, plans = Scope(kernel, reachable), []
     taken = {text_of(n) for n in find(kernel.node, "identifier")}
     for node in find(kernel.body, "for_statement"):
         loop = strided(node, scope)
@@ -99,12 +105,16 @@ def _plans(kernel: Function, width: int, unroll: int, refusals: list[Refused]) -
         if blocked is not None:
             refusals.append(Refused(blocked.reason, blocked.line))
             continue
-        chosen = streams(accesses(loop, scope), loop, taken)
+        chosen = streams(accesses(loop, scope, reachable.cached_loads), loop, taken)
         if not chosen:
             refusals.append(Refused("the loop moves no neighbouring elements", line_of(node)))
             continue
+        whole = any(s.accesses[0].base.type in _WHOLE | reachable.classes for s in chosen)
+        if whole and shape[1] == 1:
+            refusals.append(Refused("the loop already moves whole vectors", line_of(node)))
+            continue
         names = Names.fresh(loop.index, taken)
-        plans.append(VectorLoop(kernel, loop, chosen, names, width, unroll))
+        plans.append(VectorLoop(kernel, loop, chosen, names, *shape, whole))
     return plans
 
 

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from astra_kernels.devices.device import CallReport, CArgument, Entry, Facts, Fault, c_value
+from astra_kernels.devices.device import (
+    CallReport,
+    CArgument,
+    Entry,
+    Facts,
+    Fault,
+    ProgramRefused,
+    c_value,
+)
 from astra_kernels.errors import MachineFault, SetupError
 
 _LOST = frozenset(
@@ -128,9 +136,13 @@ class CudaDevice:
         if into.size:
             driver_call("cuMemcpyDtoH", into.ctypes.data, address, into.nbytes)
 
-    def load(self, library: Path, symbol: str) -> Entry:
+    def load(self, library: Path, symbol: str, registers: Mapping[str, int]) -> Entry:
         """Loads a library whose runtime is the one that is loaded already."""
-        function = getattr(ctypes.CDLL(str(library)), symbol)
+        del registers
+        try:
+            function = getattr(ctypes.CDLL(str(library)), symbol)
+        except (OSError, AttributeError) as error:
+            raise ProgramRefused(str(error)) from error
         function.restype = ctypes.c_int
         return function  # type: ignore[no-any-return]  # ctypes functions are untyped
 

@@ -51,6 +51,8 @@ class Launch:
     dynamic_shared_bytes: int
     metrics: Mapping[str, float]
     modelled_us: float | None = None
+    model_error: float = 0.0
+    """The model's stated relative error of a ratio."""
     sampled_blocks: tuple[int, int] | None = None
 
 
@@ -58,7 +60,8 @@ class Launch:
 class Fault:
     """What went wrong in a kernel or launcher.
 
-    `kind` is a simulator check such as `out_of_bounds`, or `error` (a CUDA error) or `step_limit`.
+    `kind` is a simulator check such as `global_bounds`, or one of `error` (a CUDA error), `step_limit`
+    and `not_simulated`.
     """
 
     kind: str
@@ -78,6 +81,10 @@ class CallReport:
     """What the entry point returned; 0 is success, else a cudaError_t."""
     fault: Fault | None = None
     launches: tuple[Launch, ...] = ()
+
+
+class ProgramRefused(Exception):
+    """A library cannot be loaded on this device, or needs something that is not simulated."""
 
 
 Entry = Callable[..., int]
@@ -111,8 +118,17 @@ class Device(Protocol):
     def read(self, address: int, into: np.ndarray) -> None:
         """Copies bytes from the device."""
 
-    def load(self, library: Path, symbol: str) -> Entry:
-        """Loads a built library and finds its entry point."""
+    def load(self, library: Path, symbol: str, registers: Mapping[str, int]) -> Entry:
+        """Loads a built library and finds its entry point.
+
+        Args:
+            library: the shared library.
+            symbol: the entry point.
+            registers: of a thread, by mangled kernel name.
+
+        Raises:
+            ProgramRefused: it cannot be loaded here.
+        """
 
     def call(
         self, entry: Entry, arguments: Sequence[CArgument], *, sampled: bool = False

@@ -32,7 +32,7 @@ class Channel:
 
 def load_programs(request: Request, device: Device) -> list[Entry]:
     """Loads every program of the request."""
-    return [device.load(Path(p.library), p.symbol) for p in request.programs]
+    return [device.load(Path(p.library), p.symbol, p.registers) for p in request.programs]
 
 
 def run_call(device: Device, entry: Entry, call: Call) -> CallReport:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from astra_kernels.devices.device import open_device
+from astra_kernels.devices.device import ProgramRefused, open_device
 from astra_kernels.errors import AstraError
 from astra_kernels.jobs.calling import Channel, load_programs, run_call
 from astra_kernels.jobs.memory import read_all
@@ -26,6 +26,8 @@ def main(arguments: Sequence[str]) -> None:
     channel = Channel(answers, go)
     try:
         serve(decode_request(read_all(request_fd)), channel)
+    except ProgramRefused as refusal:
+        channel.tell(Event(kind="failed", detail=str(refusal)))
     except AstraError as fault:
         channel.tell(Event(kind="machine", detail=str(fault), data={"error": type(fault).__name__}))
     channel.tell(Event(kind="end"))

@@ -16,7 +16,7 @@ from astra_kernels.jobs.layout import WORKSPACE
 from astra_kernels.jobs.memory import mapped
 from astra_kernels.jobs.prepare import Bench, Prepared
 from astra_kernels.jobs.spec import TensorSpec, WorkloadSpec
-from astra_kernels.jobs.supervise import Ending, run_child
+from astra_kernels.jobs.supervise import Ending, Setting, run_child
 from astra_kernels.jobs.wire import Event, Program, Request
 from astra_kernels.records.dtypes import dtype_bytes
 from astra_kernels.records.evaluation import (
@@ -24,6 +24,7 @@ from astra_kernels.records.evaluation import (
     Evaluation,
     Incorrect,
     OutputAccuracy,
+    Rejected,
     TimedOut,
     Unsafe,
 )
@@ -90,6 +91,9 @@ def _check_batch(
         del arrived
         if event.kind == "ready":
             checked.facts = event.data
+        if event.kind == "failed":
+            verdicts.append(Rejected(device="", rule="load", detail=event.detail))
+            return False
         if event.kind == "done" and 0 <= event.index < len(batch):
             verdict = _verdict(
                 bench, subject, prepared[event.index], (results[event.index], event), checked
@@ -100,16 +104,14 @@ def _check_batch(
         return True
 
     try:
-        ending, sandbox = run_child(request, bench.spec.limits.correctness_s, heard)
+        finished = run_child(request, Setting(bench.spec.limits.correctness_s), heard)
     finally:
         for descriptor in results:
             os.close(descriptor)
-    checked.sandbox = sandbox
+    checked.sandbox = finished.sandbox
     if verdicts:
         return verdicts[0]
-    if ending is not None:
-        return _ended(bench, ending, batch)
-    return None
+    return None if finished.ending is None else _ended(bench, finished.ending, batch)
 
 
 def _ended(bench: Bench, ending: Ending, batch: Sequence[WorkloadSpec]) -> Evaluation:
@@ -158,6 +160,8 @@ def _fault(report: Mapping[str, Any], uuid: str, limit_s: float) -> Evaluation |
         return Crashed(device="", stage="correctness", detail=detail, workload=uuid)
     if fault["kind"] == "error":
         return Crashed(device="", stage="correctness", detail=fault["message"], workload=uuid)
+    if fault["kind"] == "not_simulated":
+        return Rejected(device="", rule="not_simulated", detail=fault["message"])
     if fault["kind"] == "step_limit":
         return TimedOut(
             device="", stage="correctness", limit_s=limit_s, detail=fault["message"], workload=uuid

@@ -9,16 +9,17 @@ from pathlib import Path
 
 from astra_kernels.errors import ProblemError, UserError
 from astra_kernels.jobs.spec import ProgramSpec
+from astra_kernels.jobs.wire import Program
 from astra_kernels.languages.cuda.admission import examine
 from astra_kernels.languages.cuda.build import build
 from astra_kernels.languages.cuda.diagnostics import Diagnostic
 from astra_kernels.languages.cuda.outcome import BuildFailure, Built
 from astra_kernels.languages.cuda.request import BuildRequest
+from astra_kernels.languages.cuda.sass import NotEstablished, instruction_mix
 from astra_kernels.languages.cuda.toolchain import Toolchain
 from astra_kernels.records.evaluation import (
     BuildFailed,
     CompilerMessage,
-    Crashed,
     Evaluation,
     KernelResources,
     Rejected,
@@ -93,12 +94,10 @@ def sound_baseline(built: Built | BuildFailure, outcome: Evaluation | None = Non
         first = next((d.message for d in built.diagnostics), built.log[-300:])
         raise ProblemError(f"the baseline does not build: {first}; judge the baseline alone first")
     if outcome is not None:
-        reason = getattr(outcome, "rule", "") or getattr(outcome, "detail", "")
-        if isinstance(outcome, Crashed | TimedOut | Rejected):
-            reason = outcome.detail
+        reason = getattr(outcome, "detail", "") or getattr(outcome, "rule", "")
         raise ProblemError(
-            f"the baseline is {outcome.outcome.replace('_', ' ')} "
-            f"({getattr(outcome, 'workload', None)}): {reason}; judge the baseline alone first"
+            f"the baseline is {outcome.outcome.replace('_', ' ')} on workload "
+            f"{getattr(outcome, 'workload', None)}: {reason}; judge the baseline alone first"
         )
     return built
 
@@ -117,6 +116,21 @@ def resources_of(built: Built) -> tuple[KernelResources, ...]:
         )
         for k in built.kernels
     )
+
+
+def sass_mix(built: Built, toolchain: Toolchain) -> tuple[dict[str, dict[str, int]], str]:
+    """Static opcode counts by kernel, and why there are none ("" when there are)."""
+    mixes = instruction_mix(built, toolchain)
+    if isinstance(mixes, NotEstablished):
+        return {}, f"no instruction mix: {mixes.reason}"
+    names = {k.name: k.demangled for k in built.kernels}
+    return {names.get(m.kernel, m.kernel): dict(m.opcodes) for m in mixes}, ""
+
+
+def wire_program(built: Built, symbol: str) -> Program:
+    """The program as a child gets it."""
+    registers = {k.name: k.registers for k in built.kernels}
+    return Program(library=str(built.library), symbol=symbol, registers=registers)
 
 
 def _message(diagnostic: Diagnostic) -> CompilerMessage:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_kernels.devices.sim import built_simulator
 from astra_kernels.errors import MachineFault, SetupError, UserError
 from astra_kernels.jobs.memory import sealed
 from astra_kernels.jobs.sandbox import (
@@ -25,8 +26,25 @@ from astra_kernels.jobs.sandbox import (
 from astra_kernels.jobs.wire import Event, Request, decode_event
 
 _LONGEST_LINE = 64 << 20
+_CPU_INFO = Path("/proc/cpuinfo")
+"""Read by the simulator to find the library that was built for this processor."""
 _LEAD = 2
 """Calls that a child may be ahead of the verdicts."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a child is started.
+
+    Attributes:
+        deadline_s: seconds for all of it.
+        readable: what it must read besides Python and the libraries of the request.
+        prefix: a tool that starts it, such as a profiler, with its arguments.
+    """
+
+    deadline_s: float
+    readable: tuple[Path, ...] = ()
+    prefix: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,17 +61,11 @@ class Ending:
 class Child:
     """One child at work; iterate over `events()` until they end, then ask `ending`."""
 
-    def __init__(self, request: Request, deadline_s: float, readable: tuple[Path, ...]) -> None:
-        """Starts the child.
-
-        Args:
-            request: what it is to do.
-            deadline_s: seconds for all of it.
-            readable: what it must read besides Python and the libraries of the request.
-        """
+    def __init__(self, request: Request, setting: Setting) -> None:
         self._request = request
-        self._deadline_s = deadline_s
-        self._readable = (*readable, Path(request.cuda_runtime).resolve().parent)
+        self._deadline_s = setting.deadline_s
+        self._prefix = setting.prefix
+        self._readable = (*setting.readable, Path(request.cuda_runtime).resolve().parent)
         self._completed: Completed | None = None
         self._failure: BaseException | None = None
         self._finished = False
@@ -63,6 +75,7 @@ class Child:
         self._request_fd = sealed("request", request.encode())
         self._thread = threading.Thread(target=self._run, name="child", daemon=True)
         self.sandbox = ""
+        self.output = ""
 
     def __enter__(self) -> Child:
         self._thread.start()
@@ -128,6 +141,7 @@ class Child:
         completed = self._completed
         assert completed is not None
         self.sandbox = completed.sandbox
+        self.output = completed.stdout
         if completed.timed_out:
             detail = f"still running after {self._deadline_s:g} s"
             return Ending("timed_out", detail, self._current)
@@ -152,7 +166,7 @@ class Child:
     def _command(self) -> list[str]:
         descriptors = (self._request_fd, self._answer_write, self._go_read)
         words = [sys.executable, "-s", "-m", "astra_kernels.jobs.child"]
-        return [*words, *(str(d) for d in descriptors)]
+        return [*self._prefix, *words, *(str(d) for d in descriptors)]
 
     def _policy(self, scratch: Path) -> SandboxPolicy:
         request = self._request
@@ -165,7 +179,7 @@ class Child:
             "PYTHONDONTWRITEBYTECODE": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
-        if request.device.startswith("cuda"):
+        if not request.device.startswith("sim:"):
             return gpu_policy(
                 scratch,
                 self._deadline_s,
@@ -173,27 +187,30 @@ class Child:
                 environment=environment,
                 pass_fds=descriptors,
             )
+        native = built_simulator()  # here, because the child cannot write to the cache
         return SandboxPolicy(
             scratch=scratch,
             deadline_s=self._deadline_s,
-            readable=(*python_readable(), *self._readable, *libraries),
-            environment=environment,
+            readable=(*python_readable(), *self._readable, *libraries, native, _CPU_INFO),
+            environment={**environment, "XDG_CACHE_HOME": str(native.parents[3])},
             pass_fds=descriptors,
         )
 
 
-def run_child(
-    request: Request,
-    deadline_s: float,
-    heard: Callable[[Event, float], bool],
-    readable: tuple[Path, ...] = (),
-) -> tuple[Ending | None, str]:
-    """Runs a child to its end; `heard` gets every event and returns False to stop early.
+@dataclass(frozen=True)
+class Finished:
+    """A child that is gone: how, if it did not finish its task or was stopped; its sandbox and output."""
 
-    Returns:
-        How it ended if it did not finish (a child that was stopped has finished), and its sandbox.
-    """
-    with Child(request, deadline_s, readable) as child:
+    ending: Ending | None
+    sandbox: str
+    output: str
+
+
+def run_child(
+    request: Request, setting: Setting, heard: Callable[[Event, float], bool]
+) -> Finished:
+    """Runs a child to its end; `heard` gets every event and returns False to stop early."""
+    with Child(request, setting) as child:
         stopped = False
         for event, arrived in child.events():
             if stopped:
@@ -205,7 +222,7 @@ def run_child(
                 stopped = True
                 child.stop()
         ending = child.ending()
-        return (None if stopped else ending), child.sandbox
+        return Finished(None if stopped else ending, child.sandbox, child.output)
 
 
 def _raise_machine(event: Event) -> None:

@@ -22,7 +22,7 @@ from astra_kernels.jobs.statistics import (
     ratio_of,
     spread,
 )
-from astra_kernels.jobs.supervise import Ending, run_child
+from astra_kernels.jobs.supervise import Ending, Setting, run_child
 from astra_kernels.jobs.wire import Event, Program, Request, TimingPlan
 from astra_kernels.records.evaluation import (
     Crashed,
@@ -57,6 +57,8 @@ class Timed:
 
     timings: dict[str, Timing] = field(default_factory=dict)
     rounds: dict[str, list[Rounds]] = field(default_factory=dict)
+    kernels: dict[str, int] = field(default_factory=dict)
+    """Kernels that one call of the candidate launches."""
     facts: dict[str, Any] = field(default_factory=dict)
     sandbox: str = ""
 
@@ -149,10 +151,11 @@ def _measure_batch(
                 return verdict is None
             return True
 
-        ending, timed.sandbox = run_child(request, limits.time_s, heard)
+        finished = run_child(request, Setting(limits.time_s), heard)
+    timed.sandbox = finished.sandbox
     if verdicts:
         return verdicts[0]
-    return None if ending is None else _ended(ending, batch, limits.time_s)
+    return None if finished.ending is None else _ended(finished.ending, batch, limits.time_s)
 
 
 @contextlib.contextmanager
@@ -215,6 +218,7 @@ def _conclude(
     if doubt is not None:
         return Quarantined(device="", reason=doubt, workload=workload.uuid)
     ratio = ratio_of(rounds)
+    timed.kernels[workload.uuid] = int(reports[0]["kernels"])
     timed.rounds[workload.uuid] = rounds
     timed.timings[workload.uuid] = Measured(
         baseline_us=baseline_us,

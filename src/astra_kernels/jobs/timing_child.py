@@ -163,7 +163,13 @@ def _time_one(field: _Field, index: int, plan: TimingPlan, channel: Channel) -> 
         repeats = max(1, int(_LONG_REPLAY_US / estimate))
         long_us[str(program)] = _long_replay(field, (program, graph, repeats), index, channel)
         graph.close()
-    return {"rounds": rounds, "sets": field.sets, "refused": refused, "long_us": long_us}
+    return {
+        "rounds": rounds,
+        "sets": field.sets,
+        "kernels": graphs[CANDIDATE].kernel_nodes // field.sets,
+        "refused": refused,
+        "long_us": long_us,
+    }
 
 
 def _long_replay(

@@ -6,6 +6,7 @@ A request names libraries, buffers and argument values. It holds no seed, no ref
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -60,6 +61,8 @@ class Program:
 
     library: str
     symbol: str
+    registers: Mapping[str, int] = field(default_factory=dict)
+    """By mangled kernel name; the model of a simulated device needs them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,158 @@
+"""A simulated GPU, named after the one that it models: `sim:h200`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from astra_kernels.devices.device import (
+    CallReport,
+    CArgument,
+    Entry,
+    Facts,
+    Fault,
+    Launch,
+    ProgramRefused,
+    c_value,
+)
+from astra_kernels.errors import SetupError, UserError
+from astra_kernels.simulator import Fault as SimulatedFault
+from astra_kernels.simulator import FaultKind, SimulatorOptions, machine_names
+from astra_kernels.simulator import Launch as SimulatedLaunch
+from astra_kernels.simulator.device import Simulator
+from astra_kernels.simulator.errors import SimulatorRefusal, SimulatorSetupError
+from astra_kernels.simulator.native import native_library
+
+SAMPLED_BLOCKS = 64
+"""Blocks that run of a launch that is only sampled."""
+
+
+def built_simulator() -> Path:
+    """The simulator's native library, built now if it has to be.
+
+    Raises:
+        SetupError: it cannot be built here.
+    """
+    try:
+        return native_library()
+    except SimulatorSetupError as error:
+        raise SetupError(str(error)) from error
+
+
+class SimulatedDevice:
+    """`sim:<machine>`: every access of a kernel is checked, everything that it does is counted."""
+
+    separate_buffers = True
+    stream = 0
+
+    def __init__(self, machine: str) -> None:
+        """Starts the simulator.
+
+        Raises:
+            UserError: there is no such machine; the known ones are listed.
+            SetupError: the simulator's native part cannot be built here.
+        """
+        if machine not in machine_names():
+            known = ", ".join(f"sim:{name}" for name in machine_names())
+            raise UserError(f"unknown device 'sim:{machine}': there are {known}")
+        self._options = SimulatorOptions()
+        try:
+            self._simulator = Simulator(machine, self._options)
+        except SimulatorSetupError as error:
+            raise SetupError(str(error)) from error
+        self._registers: dict[str, int] = {}
+        model = self._simulator.machine
+        self.facts = Facts(
+            name=model.name,
+            multiprocessors=model.multiprocessors,
+            clock_mhz=model.clock_mhz,
+            l2_bytes=model.l2_bytes,
+            memory_bytes=model.memory_bytes,
+            bandwidth_gb_s=model.memory_bandwidth_gb_s,
+        )
+
+    def allocate(self, size: int) -> int:
+        """Allocates exactly `size` bytes."""
+        return self._simulator.allocate(size) if size else 0
+
+    def free(self, address: int) -> None:
+        """Gives an allocation back."""
+        if address:
+            self._simulator.free(address)
+
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Copies bytes to the device."""
+        if data.size:
+            self._simulator.write(address, data)
+
+    def read(self, address: int, into: np.ndarray) -> None:
+        """Copies bytes from the device."""
+        if into.size:
+            self._simulator.read(address, into)
+
+    def load(self, library: Path, symbol: str, registers: Mapping[str, int]) -> Entry:
+        """Loads a library onto the stand-in CUDA runtime.
+
+        Raises:
+            ProgramRefused: it needs something that is not simulated.
+        """
+        self._registers.update(registers)
+        try:
+            function: Entry = self._simulator.load(library).function(symbol)
+        except SimulatorRefusal as refusal:
+            raise ProgramRefused(str(refusal)) from refusal
+        return function
+
+    def call(
+        self, entry: Entry, arguments: Sequence[CArgument], *, sampled: bool = False
+    ) -> CallReport:
+        """Calls the entry point; its launches are executed before they return."""
+        blocks = SAMPLED_BLOCKS if sampled else None
+        self._simulator.options = dataclasses.replace(self._options, block_sample=blocks)
+        code = int(entry(*(c_value(a) for a in arguments)))
+        try:
+            launches = self._simulator.take_launches()
+        except SimulatorRefusal as refusal:
+            return CallReport(code=code, fault=Fault(kind="not_simulated", message=str(refusal)))
+        fault = next((x.fault for x in launches if x.fault is not None), None)
+        if fault is not None:
+            return CallReport(code=code, fault=_fault(fault))
+        return CallReport(code=code, launches=tuple(self._launch(x) for x in launches))
+
+    def close(self) -> None:
+        """Nothing to give back: the simulated device is this process."""
+
+    def _launch(self, launch: SimulatedLaunch) -> Launch:
+        return Launch(
+            kernel=launch.kernel,
+            grid=launch.grid,
+            block=launch.block,
+            dynamic_shared_bytes=launch.dynamic_shared_bytes,
+            metrics=_metrics(launch),
+            sampled_blocks=(launch.executed_blocks, launch.blocks) if launch.sampled else None,
+        )
+
+
+def _metrics(launch: SimulatedLaunch) -> dict[str, float]:
+    if launch.counters is None:
+        return {}
+    metrics: dict[str, float] = dict(launch.counters.metrics)
+    metrics["dram__bytes_read.sum"] = launch.counters.dram_bytes_read
+    metrics["dram__bytes_write.sum"] = launch.counters.dram_bytes_written
+    return metrics
+
+
+def _fault(fault: SimulatedFault) -> Fault:
+    looping = fault.kind is FaultKind.STEP_LIMIT
+    return Fault(
+        kind="step_limit" if looping else str(fault.kind),
+        message=fault.detail,
+        kernel=fault.kernel,
+        block=fault.block,
+        thread=fault.thread,
+        file=fault.line.file if fault.line else None,
+        line=fault.line.line if fault.line else None,
+    )

@@ -1,0 +1,87 @@
+"""Modelled times and simulated profiles, from what a simulated device recorded of its launches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from astra_kernels.jobs.statistics import geometric_mean
+from astra_kernels.records.evaluation import KernelProfile, Modelled, NotEstablished, Timing
+
+Launches = Sequence[Mapping[str, Any]]
+"""`devices.device.Launch` records as they came over the wire."""
+
+
+@dataclass(frozen=True)
+class ModelledCall:
+    """The model's time for all launches of one call."""
+
+    us: float
+    model_error: float
+    sampled: bool
+
+
+def modelled_call(launches: Launches) -> ModelledCall | None:
+    """Adds up the launches of a call; None when there is none or one could not be modelled."""
+    times = [launch["modelled_us"] for launch in launches]
+    if not times or any(t is None for t in times):
+        return None
+    return ModelledCall(
+        us=sum(times),
+        model_error=max(float(launch["model_error"]) for launch in launches),
+        sampled=any(launch["sampled_blocks"] is not None for launch in launches),
+    )
+
+
+def modelled_timing(baseline_us: float | None, candidate: ModelledCall | None) -> Timing:
+    """The modelled gain of a candidate."""
+    if baseline_us is None or candidate is None or candidate.us <= 0:
+        return NotEstablished(reason="no kernel was launched, or the model does not cover one")
+    return Modelled(
+        baseline_us=baseline_us,
+        candidate_us=candidate.us,
+        gain=baseline_us / candidate.us,
+        model_error=candidate.model_error,
+        sampled=candidate.sampled,
+    )
+
+
+def modelled_geomean(timings: Sequence[Timing]) -> Timing | None:
+    """Geometric mean over the timed workloads, if every one was modelled."""
+    if not timings:
+        return None
+    modelled = [t for t in timings if isinstance(t, Modelled)]
+    if len(modelled) < len(timings):
+        missing = len(timings) - len(modelled)
+        return NotEstablished(reason=f"{missing} of {len(timings)} workloads have no modelled time")
+    return Modelled(
+        baseline_us=geometric_mean([m.baseline_us for m in modelled]),
+        candidate_us=geometric_mean([m.candidate_us for m in modelled]),
+        gain=geometric_mean([m.gain for m in modelled]),
+        model_error=max(m.model_error for m in modelled),
+        sampled=any(m.sampled for m in modelled),
+    )
+
+
+def simulated_profiles(launches: Launches) -> tuple[KernelProfile, ...]:
+    """The counters of a call's launches."""
+    return tuple(_profile(launch) for launch in launches)
+
+
+def _profile(launch: Mapping[str, Any]) -> KernelProfile:
+    sampled = launch["sampled_blocks"]
+    return KernelProfile(
+        kernel=launch["kernel"],
+        grid=_dim3(launch["grid"]),
+        block=_dim3(launch["block"]),
+        dynamic_shared_bytes=launch["dynamic_shared_bytes"],
+        metrics=dict(launch["metrics"]),
+        source="simulated",
+        sampled_blocks=None if sampled is None else (int(sampled[0]), int(sampled[1])),
+    )
+
+
+def _dim3(values: Sequence[int]) -> tuple[int, int, int]:
+    x, y, z = values
+    return int(x), int(y), int(z)

@@ -16,7 +16,7 @@ from astra_kernels.agents.rewrites.hazards import needs_same_threads
 from astra_kernels.agents.rewrites.loops import NotStrided, strided
 from astra_kernels.agents.rewrites.prelude import VECTOR, add_prelude
 from astra_kernels.agents.rewrites.program import Applied, ParameterPoint, Program, Refused
-from astra_kernels.agents.rewrites.reach import Function, Reachable, broken, reach
+from astra_kernels.agents.rewrites.reach import Reachable, broken, reach
 from astra_kernels.agents.rewrites.scope import Scope
 from astra_kernels.agents.rewrites.syntax import Node, find, line_of, text_of, words
 from astra_kernels.agents.rewrites.vector_constant import change_constant, constant_points
@@ -75,31 +75,39 @@ class VectorWidth:
 def _widening(reachable: Reachable, width: int, unroll: int) -> _Widening:
     found: list[VectorLoop] = []
     refusals: list[Refused] = []
+    skipped: list[Refused] = []
     for kernel in reachable.kernels:
         line = broken(kernel)
         if line is not None:
             refusals.append(Refused(f"{kernel.name} does not parse cleanly", line))
             continue
-        plans = _plans(kernel, reachable, (width, unroll), refusals)
+        plans = _plans(Scope(kernel, reachable), (width, unroll), refusals, skipped)
         reason = needs_same_threads(kernel, [plan.loop for plan in plans], reachable)
         if reason is not None:
-            refusals.append(reason)
+            refusals.insert(0, reason)
         else:
             found += plans
     if not reachable.kernels:
         refusals.append(Refused("the entry reaches no kernel"))
-    refusals.append(Refused("no loop that shares out single elements over threads"))
-    return _Widening(tuple(found), refusals[0])
+    generic = Refused("no loop that shares out single elements over threads")
+    return _Widening(tuple(found), [*refusals, *skipped, generic][0])
 
 
 def _plans(
-    kernel: Function, reachable: Reachable, shape: tuple[int, int], refusals: list[Refused]
+    scope: Scope, shape: tuple[int, int], refusals: list[Refused], skipped: list[Refused]
 ) -> list[VectorLoop]:
-    scope, plans = Scope(kernel, reachable), []
+    """Returns the loops to widen; says why others cannot be, or are of another kind."""
+    kernel, reachable, plans = scope.function, scope.reachable, []
     taken = {text_of(n) for n in find(kernel.node, "identifier")}
     for node in find(kernel.body, "for_statement"):
         loop = strided(node, scope)
-        if isinstance(loop, NotStrided) or loop.scale:
+        if isinstance(loop, NotStrided):
+            skipped.append(Refused(loop.reason, loop.line))
+            continue
+        if loop.scale:
+            skipped.append(
+                Refused(f"the loop already steps by {loop.scale} elements", line_of(node))
+            )
             continue
         blocked = obstacle(loop, scope)
         if blocked is not None:

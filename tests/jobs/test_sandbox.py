@@ -99,7 +99,7 @@ def test_reads_only_what_is_allowed(policy, tmp_path):
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "file").write_text("hunter2")
-    script = f"cat {secret}/file; ls {secret}; cat /etc/passwd; ls /root /home /proc/1"
+    script = f"cat {secret}/file; ls {secret}; cat /etc/passwd; ls /root /home /proc/{os.getpid()}"
     assert "hunter2" not in shell(script, policy).stdout
     assert shell(script, policy).stdout == ""
     allowed = replaced(policy, readable=(secret,))
@@ -295,7 +295,7 @@ def test_without_namespaces_the_tree_still_dies(policy):
     mark = f"86400.{time.monotonic_ns()}"
     code = (
         f"import sys; sys.path.insert(0, {str(Path(launch.__file__).parent)!r}); import launch\n"
-        "launch.enter_namespaces = lambda network: ''\nlaunch.main()\n"
+        "launch.enter_namespaces = lambda spec: []\nlaunch.main()\n"
     )
     for script, ends in (
         (f"setsid sleep {mark} & exit 7", True),
@@ -331,9 +331,38 @@ def plain_specification(policy, script):
         "writable": [str(policy.scratch)],
         "devices": ["/dev/null"],
         "network": False,
+        "own_proc": False,
         "unix_sockets": False,
         "limits": {"RLIMIT_CORE": 0},
     }
+
+
+def test_threads_can_be_named_where_proc_is_readable(policy):
+    """The CUDA driver does so when it starts, and fails where it cannot."""
+    allowed = replaced(policy, readable=(Path("/proc"),))
+    script = """
+import ctypes, threading, time
+libc = ctypes.CDLL(None)
+libc.pthread_setname_np.argtypes = [ctypes.c_ulong, ctypes.c_char_p]
+thread = threading.Thread(target=time.sleep, args=(0.3,))
+thread.start()
+print(libc.pthread_setname_np(thread.ident, b"named"))
+try:
+    open("/proc/sys/kernel/core_pattern", "r+").close()
+    print("open")
+except OSError:
+    print("refused")
+"""
+    assert python(script, allowed).stdout.split() == ["0", "refused"]
+
+
+@needs_isolation
+def test_processes_of_the_host_are_not_listed(policy):
+    done = shell("ls /proc", replaced(policy, readable=(Path("/proc"),)))
+    processes = [name for name in done.stdout.split() if name.isdigit()]
+    if "process" not in done.sandbox and LEVEL.name != "bubblewrap":
+        pytest.skip("no process namespace with a /proc here")
+    assert str(os.getpid()) not in processes and len(processes) <= 4
 
 
 def test_gpu_policy_runs_this_python_with_its_packages(tmp_path):

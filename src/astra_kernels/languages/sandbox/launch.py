@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_SECCOMP, PR_SET_SECUREBITS = 1, 24, 22, 28
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
 NO_ROOT_LOCKED = 0x2F  # NOROOT, NO_SETUID_FIXUP and KEEP_CAPS off, each of them locked
+CLONE_NEWNS, MS_NOSUID_NODEV_NOEXEC, MS_REC, MS_PRIVATE = 0x00020000, 0b1110, 1 << 14, 1 << 18
 CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
     0x08000000,
     0x10000000,
@@ -65,22 +66,53 @@ def landlock_abi() -> int:
     return max(0, int(libc.syscall(SYS_LANDLOCK[0], None, ctypes.c_size_t(0), 1)))
 
 
-def enter_namespaces(network: bool) -> str:
-    """Leaves the host's process ids, System V objects and network; says which it left, or "".
+def enter_namespaces(spec: dict[str, Any]) -> list[str]:
+    """Leaves the host's System V objects, network and process ids; lists what was left.
 
-    Without the privilege to do so directly, a user namespace that maps only the own user gives it.
+    A command that reads /proc needs one of its own in a process-id namespace: the C library names
+    threads through /proc/self/task, which the host's /proc shows under other ids. Where it cannot be
+    mounted, as in some containers, the process ids stay the host's.
     """
+    flags = CLONE_NEWIPC | (0 if spec["network"] else CLONE_NEWNET)
+    names = ["ipc"] + ([] if spec["network"] else ["network"])
+    if not spec["own_proc"]:
+        flags, names = flags | CLONE_NEWPID, [*names, "process"]
+    elif can_mount_proc():
+        flags, names = flags | CLONE_NEWPID | CLONE_NEWNS, [*names, "process"]
+    return names if unshare(flags) else []
+
+
+def unshare(flags: int) -> bool:
+    """Enters new namespaces, where needed in a user namespace that maps only the own user."""
     user, group = os.geteuid(), os.getegid()
-    wanted = CLONE_NEWPID | CLONE_NEWIPC | (0 if network else CLONE_NEWNET)
-    left = "process, ipc" + ("" if network else ", network") + " namespaces"
-    if user == 0 and libc.unshare(wanted) == 0:
-        return left
-    if libc.unshare(wanted | CLONE_NEWUSER) != 0:
-        return ""
+    if user == 0 and libc.unshare(flags) == 0:
+        return True
+    if libc.unshare(flags | CLONE_NEWUSER) != 0:
+        return False
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-    return left
+    return True
+
+
+def can_mount_proc() -> bool:
+    """Tries it in a child, because a process-id namespace cannot be left again."""
+    trial = os.fork()
+    if trial == 0:
+        if not unshare(CLONE_NEWPID | CLONE_NEWNS):
+            os._exit(1)
+        inner = os.fork()
+        if inner == 0:
+            os._exit(0 if mount_proc() else 1)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(inner, 0)[1]) & 1)
+    return os.waitpid(trial, 0)[1] == 0
+
+
+def mount_proc() -> bool:
+    """Shows the processes of this namespace, and only those, in /proc of this mount namespace."""
+    if libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+        return False
+    return bool(libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None) == 0)
 
 
 def restrict_files(spec: dict[str, Any], abi: int) -> None:
@@ -94,8 +126,14 @@ def restrict_files(spec: dict[str, Any], abi: int) -> None:
     ruleset = check(
         libc.syscall(SYS_LANDLOCK[0], attributes, ctypes.c_size_t(len(attributes)), 0), "landlock"
     )
-    for kind, rights in (("readable", FS_READ), ("writable", handled), ("devices", FS_DEVICE)):
-        for path in spec[kind]:
+    own = ["/proc/self/task"] if spec["own_proc"] else []  # where threads are named
+    for paths, rights in (
+        (spec["readable"], FS_READ),
+        (spec["writable"], handled),
+        (spec["devices"], FS_DEVICE),
+        (own, FS_READ | FS_DEVICE),
+    ):
+        for path in paths:
             try:
                 handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
             except OSError:
@@ -244,18 +282,20 @@ def die_with(parent: int) -> None:
 def run(spec: dict[str, Any], status_fd: int) -> None:
     """Runs the command below this process and reports on `status_fd`."""
     known_machine = platform.machine() in SYSCALLS
-    namespaces = "" if spec["bubblewrap"] else enter_namespaces(spec["network"])
+    namespaces = [] if spec["bubblewrap"] else enter_namespaces(spec)
     report(status_fd, {"sandbox": describe(spec, namespaces, known_machine)})
     Path("/proc/self/oom_score_adj").write_text("500")  # the first to go when memory is short
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     die_with(spec["supervisor"])
-    if not namespaces:
+    if "process" not in namespaces:
         report(status_fd, supervise(spec, known_machine))
         return
     me = os.getpid()
     init = os.fork()
     if init == 0:  # process 1 of the namespace: when it ends, the kernel kills all the others
         die_with(me)
+        if spec["own_proc"]:
+            mount_proc()
         report(status_fd, supervise(spec, known_machine))
         os._exit(0)
     os.waitpid(init, 0)
@@ -266,11 +306,12 @@ def report(status_fd: int, line: dict[str, Any]) -> None:
     os.write(status_fd, json.dumps(line).encode() + b"\n")
 
 
-def describe(spec: dict[str, Any], namespaces: str, known_machine: bool) -> str:
+def describe(spec: dict[str, Any], namespaces: list[str], known_machine: bool) -> str:
     """Lists what holds the command, the strongest first."""
     abi = landlock_abi()
     landlock = f"landlock {abi}" if abi else "files not restricted"
-    parts = ["bubblewrap"] if spec["bubblewrap"] else [landlock, namespaces]
+    left = f"{' and '.join(namespaces)} namespaces" if namespaces else ""
+    parts = ["bubblewrap"] if spec["bubblewrap"] else [landlock, left]
     parts += ["seccomp" if known_machine else "", "no-new-privs", "rlimits"]
     return ", ".join(part for part in parts if part)
 

@@ -113,7 +113,6 @@ def gpu_policy(
         deadline_s=deadline_s,
         readable=(*_GPU_READABLE, *python_readable(), *readable),
         devices=(*SYSTEM_DEVICES, *(path for path in (*nvidia, *nested) if not path.is_dir())),
-        writable=(Path("/dev/shm"),),
         environment={"CUDA_CACHE_PATH": str(scratch / "nv-cache"), **(environment or {})},
         unix_sockets=True,
         file_bytes=64 * _GIB,

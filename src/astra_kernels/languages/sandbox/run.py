@@ -150,6 +150,7 @@ def _specification(command: Sequence[str], policy: SandboxPolicy) -> dict[str, A
         "environment": environment,
         "readable": readable,
         "writable": writable,
+        "own_proc": Path("/proc") in policy.readable,
         "devices": [str(path) for path in policy.devices],
         "network": policy.network,
         "unix_sockets": policy.unix_sockets,
@@ -166,6 +167,8 @@ def _bubblewrapped(path: str, command: Sequence[str], policy: SandboxPolicy) -> 
     words = [path, "--die-with-parent", "--unshare-ipc", "--unshare-pid", "--cap-drop", "ALL"]
     words += [] if policy.network else ["--unshare-net"]
     words += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+    for name in ("sys", "sysrq-trigger", "irq", "bus", "fs"):  # root could write to them
+        words += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
     readable = (path for path in policy.readable if path != Path("/proc"))
     for option, paths in (
         ("--ro-bind-try", (*SYSTEM_READABLE, *readable)),

@@ -1,0 +1,112 @@
+"""Rewritten kernels of the corpus compute what NumPy computes, also on odd and misaligned sizes."""
+
+from collections import Counter
+
+import pytest
+from corpus import CASES, FLASHINFER_CASES, rows
+
+from astra_kernels.agents.rewrites import (
+    REWRITES,
+    Applied,
+    FastMath,
+    LaunchGeometry,
+    ParameterPoint,
+    VectorWidth,
+)
+
+QUICK = (
+    ("silu_and_mul", FastMath(), ParameterPoint.of(replace="exp+rcp")),
+    ("silu_and_mul", VectorWidth(), ParameterPoint.of(bytes=16, unroll=2)),
+    ("silu_and_mul", LaunchGeometry(), ParameterPoint.of(split=4)),
+    ("fused_add_rmsnorm", VectorWidth(), ParameterPoint.of(bytes=16, unroll=1)),
+    ("layer_norm", LaunchGeometry(), ParameterPoint.of(block=64)),
+    ("gelu", FastMath(), ParameterPoint.of(replace="power+literal+tanh")),
+    ("quantise_rows", VectorWidth(), ParameterPoint.of(bytes=8, unroll=1)),
+)
+FLASHINFER = (
+    ("flashinfer_activation", LaunchGeometry(), ParameterPoint.of(split=4)),
+    ("flashinfer_norm", VectorWidth(), ParameterPoint.of(constant=8)),
+    ("flashinfer_fused_norm", LaunchGeometry(), ParameterPoint.of(block=256)),
+    ("flashinfer_merge", FastMath(), ParameterPoint.of(replace="div")),
+)
+
+
+def case_named(name):
+    return next(case for case in (*CASES, *FLASHINFER_CASES) if case.name == name)
+
+
+def identify(value):
+    return getattr(value, "name", str(value))
+
+
+@pytest.mark.parametrize(("name", "rewrite", "point"), QUICK, ids=identify)
+def test_rewritten_kernel_is_right(bench, name, rewrite, point):
+    case = case_named(name)
+    result = rewrite.apply(case.program(), point)
+    assert isinstance(result, Applied), result
+    assert bench.check(case, result.sources) == ""
+
+
+@pytest.mark.flashinfer
+@pytest.mark.parametrize(("name", "rewrite", "point"), FLASHINFER, ids=identify)
+def test_rewritten_flashinfer_kernel_is_right(bench, name, rewrite, point):
+    case = case_named(name)
+    result = rewrite.apply(case.program(), point)
+    assert isinstance(result, Applied), result
+    assert bench.check(case, result.sources, sizes=2) == ""
+
+
+def test_the_check_notices_a_wrong_kernel(bench):
+    case = case_named("silu_and_mul")
+    source = case.program().sources[case.file]
+    wrong = source.replace("token_idx * d + idx", "token_idx * d + idx / 2 * 2")
+    assert "argument 0" in bench.check(case, {case.file: wrong})
+
+
+def test_all_three_together_are_right(bench):
+    case = case_named("silu_and_mul")
+    program = case.program()
+    points = ({"replace": "exp+div"}, {"bytes": 16, "unroll": 2}, {"block": 256, "split": 4})
+    for rewrite, values in zip(REWRITES, points, strict=True):
+        result = rewrite.apply(program, ParameterPoint.of(**values))
+        assert isinstance(result, Applied), result
+        program = program.with_sources(result.sources)
+    assert bench.check(case, program.sources) == ""
+
+
+@pytest.mark.parametrize("rewrite", REWRITES, ids=identify)
+def test_each_rewrite_applies_to_more_than_three_kernels(rewrite):
+    kinds = {
+        row.kernel
+        for row in rows(CASES)
+        if row.rewrite == rewrite.name and row.outcome == "applied"
+    }
+    assert len(kinds) > 3
+
+
+@pytest.mark.flashinfer
+@pytest.mark.parametrize("rewrite", REWRITES, ids=identify)
+def test_each_rewrite_applies_to_kernels_of_flashinfer(rewrite):
+    found = rows(FLASHINFER_CASES)
+    kinds = {
+        row.kernel for row in found if row.rewrite == rewrite.name and row.outcome == "applied"
+    }
+    assert len(kinds) >= 3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", CASES, ids=identify)
+def test_every_point_of_every_rewrite_is_right(bench, case):
+    assert bench.check(case, case.program().sources) == "", "the kernel as it was"
+    found = list(rows([case], lambda case, applied: bench.check(case, applied.sources)))
+    assert [row for row in found if row.outcome == "wrong"] == []
+    assert Counter(row.rewrite for row in found).keys() == {r.name for r in REWRITES}
+
+
+@pytest.mark.full
+@pytest.mark.flashinfer
+@pytest.mark.parametrize("case", FLASHINFER_CASES, ids=identify)
+def test_every_point_on_flashinfer_is_right(bench, case):
+    found = list(rows([case], lambda case, applied: bench.check(case, applied.sources)))
+    assert [row for row in found if row.outcome == "wrong"] == []
+    assert "verified" in {row.outcome for row in found}

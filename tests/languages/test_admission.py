@@ -25,6 +25,7 @@ extern "C" long run() {
 """
 
 HONEST = """
+#include <iostream>
 #include <cmath>
 #include <stdexcept>
 #include <string>

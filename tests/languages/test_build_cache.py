@@ -1,6 +1,7 @@
 """Equal requests are answered from the cache, damaged entries are rebuilt, several may build at once."""
 
 import dataclasses
+import subprocess
 import threading
 from pathlib import Path
 
@@ -83,3 +84,20 @@ def test_unusable_cache_directory_is_a_machine_fault(request_, toolchain, tmp_pa
     directory = Path("/proc/cache") if read_only else tmp_path / "file" / "cache"
     with pytest.raises(MachineFault, match=f"the build cache {directory} cannot be written"):
         build(request_, toolchain, directory)
+
+
+def test_full_disk_is_a_machine_fault(request_, toolchain, tmp_path):
+    """On a file system of half a megabyte, which only root can mount."""
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", tmp_path],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode != 0:
+        pytest.skip("a small file system cannot be mounted here")
+    try:
+        (tmp_path / "ballast").write_bytes(bytes(580 * 1024))
+        with pytest.raises(MachineFault, match="is full|No space left"):
+            build(request_, toolchain, tmp_path / "cache")
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)

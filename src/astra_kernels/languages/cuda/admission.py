@@ -86,7 +86,9 @@ _OWN_INITIALISERS = ("frame_dummy", "_ZL24__sti____cudaRegisterAllv")
 _OWN_FINALISERS = ("__do_global_dtors_aux",)
 _ONCE = ("frame_dummy", "__do_global_dtors_aux")
 _STATIC_OBJECTS = "_GLOBAL__sub_I_"
-_IOSTREAM_INITIALISER = "_ZNSt8ios_base4InitC1Ev"
+_IOSTREAM_INITIALISER = "_ZNSt8ios_base4InitC1Ev"  # what including <iostream> alone imports
+
+_IOSTREAM_FINALISER = "_ZNSt8ios_base4InitD1Ev"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ def _imports(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iter
 
 
 def _weight(symbol: str) -> Weight | None:
+    if symbol in (_IOSTREAM_INITIALISER, _IOSTREAM_FINALISER):
+        return None
     if symbol in _CUDA_RUNTIME or symbol in _C_LIBRARY or symbol in _MATHS:
         return None
     if symbol in _PRINTING:

@@ -5,7 +5,7 @@ import pytest
 
 from astra_kernels.errors import UserError
 from astra_kernels.jobs.elements import FLOAT_FORMATS, numpy_dtype
-from astra_kernels.jobs.inputs import draw, make_inputs, round_scalar
+from astra_kernels.jobs.inputs import InputSource, draw, round_scalar
 from astra_kernels.jobs.reference import Reference
 from astra_kernels.jobs.spec import InputSpec
 from astra_kernels.records.dtypes import DTYPES, is_floating
@@ -102,13 +102,13 @@ class TestSources:
 
     def make(self, spec, source, reference, job_dir):
         chosen = workload("w", 3, 8, inputs={"input": source})
-        return make_inputs(spec, chosen, job_dir, reference)["input"]
+        return InputSource(spec, job_dir, reference).make(chosen)["input"]
 
     def test_seeds_and_names_decide(self, reference, tmp_path):
         spec = silu_spec()
-        first = make_inputs(spec, workload("a", 3, 8, seed=1), tmp_path, reference)["input"]
-        same = make_inputs(spec, workload("b", 3, 8, seed=1), tmp_path, reference)["input"]
-        other = make_inputs(spec, workload("a", 3, 8, seed=2), tmp_path, reference)["input"]
+        first = InputSource(spec, tmp_path, reference).make(workload("a", 3, 8, seed=1))["input"]
+        same = InputSource(spec, tmp_path, reference).make(workload("b", 3, 8, seed=1))["input"]
+        other = InputSource(spec, tmp_path, reference).make(workload("a", 3, 8, seed=2))["input"]
         assert np.array_equal(first, same)
         assert not np.array_equal(first, other)
 

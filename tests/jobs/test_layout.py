@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from astra_kernels.errors import UserError
-from astra_kernels.jobs.inputs import make_inputs
-from astra_kernels.jobs.layout import image_of, lay_out, total_elements
+from astra_kernels.jobs.inputs import InputSource
+from astra_kernels.jobs.layout import fill_image, lay_out, total_elements
 from astra_kernels.jobs.memory import mapped, read_all, result_area, sealed
 from astra_kernels.jobs.reference import Reference
 from astra_kernels.jobs.spec import ArgumentSpec, InputSpec, TensorSpec
@@ -22,10 +22,16 @@ def prepared(tmp_path):
     reference = Reference(tmp_path / "reference.py")
 
     def prepare(spec, chosen):
-        inputs = make_inputs(spec, chosen, tmp_path, reference)
+        inputs = InputSource(spec, tmp_path, reference).make(chosen)
         return inputs, lay_out(spec, chosen, inputs)
 
     return prepare
+
+
+def filled(layout, inputs):
+    image = np.zeros(layout.size, np.uint8)
+    fill_image(image, layout=layout, inputs=inputs)
+    return image
 
 
 def test_buffers_are_aligned_apart_and_hold_the_inputs(prepared):
@@ -34,7 +40,7 @@ def test_buffers_are_aligned_apart_and_hold_the_inputs(prepared):
     assert [b.size for b in layout.buffers] == [3 * 258 * 2, 3 * 129 * 2, 1000]
     assert all(b.offset % 256 == 0 for b in layout.buffers)
     assert all(guard.stop - guard.start >= 256 for _, guard in layout.guards())
-    image = image_of(layout, inputs)
+    image = filled(layout, inputs)
     first = layout.buffers[0]
     assert image[first.offset : first.offset + first.size].tobytes() == inputs["input"].tobytes()
 
@@ -42,7 +48,7 @@ def test_buffers_are_aligned_apart_and_hold_the_inputs(prepared):
 def test_everything_else_is_random_and_different_every_time(prepared):
     inputs, layout = prepared(silu_spec(), workload("w", 3, 129))
     out = layout.buffer("out")
-    one, two = image_of(layout, inputs), image_of(layout, inputs)
+    one, two = filled(layout, inputs), filled(layout, inputs)
     for span in (slice(out.offset, out.offset + out.size), *(g for _, g in layout.guards())):
         assert np.count_nonzero(one[span] == two[span]) < 0.05 * (span.stop - span.start) + 8
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from astra_kernels.errors import SetupError, UserError
-from astra_kernels.jobs.inputs import make_inputs
+from astra_kernels.jobs.inputs import InputSource
 from astra_kernels.jobs.oracle import AS_IT_IS, FP64, ON_FLOAT64, Oracle
 from astra_kernels.jobs.reference import Reference
 from astra_kernels.jobs.spec import TensorSpec
@@ -28,7 +28,7 @@ class Asked:
         spec = silu_spec(**{"inputs": (tensor,), **changes})
         self.oracle = Oracle(spec, reference, path)
         self.workload = workload("w", 3, 8)
-        self.inputs = make_inputs(spec, self.workload, tmp_path, reference)
+        self.inputs = InputSource(spec, tmp_path, reference).make(self.workload)
         self.before = self.inputs["input"].copy()
         self.expected = self.oracle.expected(self.workload, self.inputs)
         self.out = self.expected.outputs["out"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from astra_kernels.devices.device import CallReport, CArgument, Device, Entry
 from astra_kernels.jobs.memory import mapped
-from astra_kernels.jobs.wire import Call, Event, Request
+from astra_kernels.jobs.wire import Buffer, Call, Event, Request
 
 
 class Channel:
@@ -41,17 +41,24 @@ def run_call(device: Device, entry: Entry, call: Call) -> CallReport:
     if not device.separate_buffers:
         return _run_in_slab(device, entry, call, (image, result))
     addresses = [device.allocate(b.size) for b in call.buffers]
-    spans = [slice(b.offset, b.offset + b.size) for b in call.buffers]
-    for address, span in zip(addresses, spans, strict=True):
-        device.write(address, image[span])
+    for address, buffer in zip(addresses, call.buffers, strict=True):
+        _fill(device, address, buffer, image)
     report = device.call(entry, bound_arguments(call, addresses, device), sampled=call.sampled)
-    result[:] = image
-    if report.fault is None:
-        for address, span in zip(addresses, spans, strict=True):
-            device.read(address, result[span])
+    if report.fault is None and result.size:
+        result[:] = image
+        for address, buffer in zip(addresses, call.buffers, strict=True):
+            device.read(address, result[buffer.offset : buffer.offset + buffer.size])
     for address in addresses:
         device.free(address)
     return report
+
+
+def _fill(device: Device, address: int, buffer: Buffer, image: np.ndarray) -> None:
+    """Writes the stored bytes of a buffer as often as it takes."""
+    if buffer.stored:
+        for start in range(0, buffer.size, buffer.stored):
+            size = min(buffer.stored, buffer.size - start)
+            device.write(address + start, image[buffer.offset : buffer.offset + size])
 
 
 def _run_in_slab(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +84,8 @@ class Gates:
         try:
             for workload in spec.workloads:
                 self._bench.prepared(workload)  # while the compiler runs
-            return self._judged(builds)
+            with ThreadPoolExecutor(max_workers=1) as pool:
+                return self._judged(builds, pool)
         finally:
             for future in builds.values():
                 future.exception()  # waits: nothing of the job outlives it
@@ -115,11 +115,13 @@ class Gates:
         return not self._bench.simulated or any(self._unknown(w) for w in self._spec.workloads)
 
     def _unknown(self, workload: WorkloadSpec) -> bool:
-        if self._bench.prepared(workload).checked and workload.baseline_accuracy is None:
+        if self._bench.is_checked(workload) and workload.baseline_accuracy is None:
             return True
         return self._bench.simulated and workload.timed and workload.baseline_modelled_us is None
 
-    def _judged(self, builds: dict[str, Future[Built | BuildFailure]]) -> Evaluation:
+    def _judged(
+        self, builds: dict[str, Future[Built | BuildFailure]], pool: ThreadPoolExecutor
+    ) -> Evaluation:
         built = builds["subject"].result()
         if isinstance(built, BuildFailure):
             return build_failed(built, self._shop.deadline_s)
@@ -128,6 +130,7 @@ class Gates:
         rejected, findings = admission(built, baseline)
         if rejected is not None:
             return rejected
+        disassembly = pool.submit(sass_mix, built, self._shop.toolchain)
         known = self._baseline_facts(baseline)
         alone = self._spec.candidate is None
         subject = self._subject(built, None if alone else known)
@@ -144,7 +147,17 @@ class Gates:
             if not isinstance(measured, TimeGate):
                 return measured
             times = measured
-        return self._passed(built, checked, known, times, findings)
+        mix, remark = disassembly.result()
+        remarks = [*findings, *times.remarks, *([remark] if remark else [])]
+        return Passed(
+            device="",
+            workloads=tuple(self._row(w, checked, known, times) for w in self._spec.workloads),
+            resources=resources_of(built),
+            sass_mix=mix,
+            findings=tuple(remarks),
+            oracle=checked.oracle,
+            geomean=times.geomean,
+        )
 
     def _subject(self, built: Built, known: Known | None) -> Subject:
         return Subject(
@@ -213,30 +226,10 @@ class Gates:
             gate.remarks += [remark] if remark else []
         return gate
 
-    def _passed(
-        self,
-        built: Built,
-        checked: Checked,
-        known: Known,
-        times: TimeGate,
-        findings: Sequence[str],
-    ) -> Passed:
-        mix, remark = sass_mix(built, self._shop.toolchain)
-        remarks = [*findings, *times.remarks, *([remark] if remark else [])]
-        return Passed(
-            device="",
-            workloads=tuple(self._row(w, checked, known, times) for w in self._spec.workloads),
-            resources=resources_of(built),
-            sass_mix=mix,
-            findings=tuple(remarks),
-            oracle=checked.oracle,
-            geomean=times.geomean,
-        )
-
     def _row(
         self, workload: WorkloadSpec, checked: Checked, known: Known, times: TimeGate
     ) -> WorkloadResult:
-        was_checked = self._bench.prepared(workload).checked
+        was_checked = self._bench.is_checked(workload)
         return WorkloadResult(
             uuid=workload.uuid,
             axes=dict(workload.axes),

@@ -5,8 +5,10 @@ They are made by the supervising process; a child gets bytes only, never a seed 
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +26,51 @@ Inputs = dict[str, np.ndarray | Scalar]
 
 _Generator = np.random.Generator
 _INFINITE_ONE_IN = 1000
+_REPEATED_ELEMENTS = 1 << 20
 
 
-def make_inputs(
-    spec: JobSpec, workload: WorkloadSpec, job_dir: Path, reference: Reference
-) -> Inputs:
-    """Makes every input of `workload`, in the order of the definition.
+@dataclass(frozen=True)
+class InputSource:
+    """Makes the inputs of a job's workloads.
 
-    Raises:
-        UserError: a file, a value or the custom function does not fit the definition.
-        SetupError: a package that the element type or the file format needs is missing.
+    Attributes:
+        spec: the job.
+        job_dir: where its data files lie.
+        reference: the module with the custom function.
+        repeating: True makes the first million elements only, for large inputs whose outputs are not
+            judged; whoever fills a buffer repeats them.
     """
-    if any(source.type == "custom" for source in workload.inputs.values()):
-        return _custom(spec, workload, reference)
-    return {tensor.name: _one(tensor, workload, job_dir) for tensor in spec.inputs}
+
+    spec: JobSpec
+    job_dir: Path
+    reference: Reference
+    repeating: bool = False
+
+    def make(self, workload: WorkloadSpec) -> Inputs:
+        """Makes every input of `workload`, in the order of the definition.
+
+        Raises:
+            UserError: a file, a value or the custom function does not fit the definition.
+            SetupError: a package that the element type or the file format needs is missing.
+        """
+        if any(source.type == "custom" for source in workload.inputs.values()):
+            return _custom(self.spec, workload, self.reference)
+        return {tensor.name: self._one(tensor, workload) for tensor in self.spec.inputs}
+
+    def _one(self, tensor: TensorSpec, workload: WorkloadSpec) -> np.ndarray | Scalar:
+        source = workload.inputs[tensor.name]
+        if tensor.shape is None:
+            if source.value is None:
+                raise UserError(f"workload {workload.uuid}: scalar {tensor.name!r} has no value")
+            return round_scalar(source.value, tensor.dtype)
+        shape = shape_of(tensor, workload.axes)
+        if source.type == "safetensors":
+            return _stored(tensor, source, shape, self.job_dir)
+        seed = np.random.SeedSequence([workload.seed, zlib.crc32(tensor.name.encode())])
+        random = np.random.Generator(np.random.PCG64(seed))
+        if self.repeating and math.prod(shape) > _REPEATED_ELEMENTS:
+            shape = (_REPEATED_ELEMENTS,)
+        return draw(random, tensor.dtype, shape, source.distribution)
 
 
 def shape_of(tensor: TensorSpec, axes: Mapping[str, int]) -> tuple[int, ...]:
@@ -52,21 +85,6 @@ def round_scalar(value: Scalar, dtype: str) -> Scalar:
     if not is_floating(dtype):
         return int(value)
     return float(np.asarray(value, np.float64).astype(numpy_dtype(dtype)).astype(np.float64))
-
-
-def _one(tensor: TensorSpec, workload: WorkloadSpec, job_dir: Path) -> np.ndarray | Scalar:
-    source = workload.inputs[tensor.name]
-    if tensor.shape is None:
-        if source.value is None:
-            raise UserError(f"workload {workload.uuid}: scalar {tensor.name!r} has no value")
-        return round_scalar(source.value, tensor.dtype)
-    shape = shape_of(tensor, workload.axes)
-    if source.type == "safetensors":
-        return _stored(tensor, source, shape, job_dir)
-    seed = np.random.SeedSequence([workload.seed, zlib.crc32(tensor.name.encode())])
-    return draw(
-        np.random.Generator(np.random.PCG64(seed)), tensor.dtype, shape, source.distribution
-    )
 
 
 def draw(

@@ -21,6 +21,7 @@ from astra_kernels.records.dtypes import dtype_bytes
 
 ALIGNMENT = 256
 WORKSPACE = "workspace"
+_POISON_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,16 @@ class Layout:
         ]
 
 
-def lay_out(spec: JobSpec, workload: WorkloadSpec, inputs: Inputs) -> Layout:
+def lay_out(
+    spec: JobSpec, workload: WorkloadSpec, inputs: Inputs, *, inputs_only: bool = False
+) -> Layout:
     """Places the buffers of `workload`.
+
+    Args:
+        spec: the job.
+        workload: what to lay out.
+        inputs: its inputs; arrays shorter than their tensors are stored once and repeated.
+        inputs_only: True stores no initial bytes of outputs and workspace.
 
     Raises:
         UserError: an argument is neither tensor, scalar, axis, workspace nor stream.
@@ -58,8 +67,10 @@ def lay_out(spec: JobSpec, workload: WorkloadSpec, inputs: Inputs) -> Layout:
     buffers: list[Buffer] = []
     offset = 0
     for name, size in sizes.items():
-        buffers.append(Buffer(name=name, offset=offset, size=size))
-        offset += (size // ALIGNMENT + 2) * ALIGNMENT
+        value = inputs.get(name)
+        given = value.nbytes if isinstance(value, np.ndarray) else 0 if inputs_only else size
+        buffers.append(Buffer(name=name, offset=offset, size=size, stored=min(size, given)))
+        offset += (min(size, given) // ALIGNMENT + 2) * ALIGNMENT
     places = {name: index for index, name in enumerate(sizes)}
     arguments = tuple(_argument(a, places, workload, inputs) for a in spec.arguments)
     return Layout(tuple(buffers), arguments, offset)
@@ -90,27 +101,24 @@ def total_elements(spec: JobSpec, workload: WorkloadSpec) -> int:
     return sum(elements_of(t, workload.axes) for t in tensors)
 
 
-def image_of(layout: Layout, inputs: Inputs) -> np.ndarray:
-    """The bytes before the call: inputs in place, random bytes everywhere else."""
+def fill_image(image: np.ndarray, *, layout: Layout, inputs: Inputs) -> None:
+    """Writes the bytes before the call: inputs in place, random bytes everywhere else."""
     random = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
-    words = -(-layout.size // 8)
-    image = np.empty(8 * words, np.uint8)
     at = 0
     for buffer in layout.buffers:
         value = inputs.get(buffer.name)
         if isinstance(value, np.ndarray):
             _poison(image, random, at, buffer.offset)
-            end = buffer.offset + buffer.size
-            image[buffer.offset : end] = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
-            at = end
+            at = buffer.offset + buffer.stored
+            image[buffer.offset : at] = value.reshape(-1).view(np.uint8)
     _poison(image, random, at, layout.size)
-    return image[: layout.size]
 
 
 def _poison(image: np.ndarray, random: np.random.Generator, start: int, end: int) -> None:
-    if end > start:
-        words = random.integers(0, 2**64, -(-(end - start) // 8), dtype=np.uint64)
-        image[start:end] = words.view(np.uint8)[: end - start]
+    for at in range(start, end, _POISON_BYTES):
+        size = min(_POISON_BYTES, end - at)
+        words = random.integers(0, 2**64, -(-size // 8), dtype=np.uint64)
+        image[at : at + size] = words.view(np.uint8)[:size]
 
 
 def _argument(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from collections.abc import Callable
 
 import numpy as np
 
@@ -29,6 +30,24 @@ def sealed(name: str, content: bytes | bytearray | memoryview) -> int:
     except OSError as error:
         os.close(descriptor)
         raise MachineFault(f"no memory for {len(content)} bytes of inputs: {error}") from error
+    return descriptor
+
+
+def sealed_image(name: str, size: int, fill: Callable[[np.ndarray], None]) -> int:
+    """A file descriptor of `size` bytes that `fill` writes once; then nobody can change them any more.
+
+    Raises:
+        MachineFault: memory is exhausted.
+    """
+    descriptor = result_area(name, size)
+    fill(
+        mapped(descriptor, writable=True)
+    )  # its mapping ends with it: a mapped file cannot be sealed
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL)
+    except OSError as error:
+        os.close(descriptor)
+        raise MachineFault(f"memory cannot be sealed: {error}") from error
     return descriptor
 
 

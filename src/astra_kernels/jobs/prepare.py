@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-from astra_kernels.jobs.inputs import Inputs, make_inputs
-from astra_kernels.jobs.layout import Layout, image_of, lay_out, total_elements
-from astra_kernels.jobs.memory import mapped, result_area, sealed
+from astra_kernels.jobs.inputs import Inputs, InputSource
+from astra_kernels.jobs.layout import Layout, fill_image, lay_out, total_elements
+from astra_kernels.jobs.memory import result_area, sealed_image
 from astra_kernels.jobs.oracle import Expected, Oracle
 from astra_kernels.jobs.reference import Reference
 from astra_kernels.jobs.spec import JobSpec, WorkloadSpec
@@ -45,12 +44,8 @@ class Prepared:
         )
 
     def new_result(self) -> int:
-        """Memory for the bytes after a call."""
-        return result_area("result", self.layout.size)
-
-    def original(self) -> np.ndarray:
-        """A copy of the bytes before the call."""
-        return mapped(self.image_fd).copy()
+        """Memory for the bytes after a call; none for a call whose outputs are not looked at."""
+        return result_area("result", self.layout.size if self.checked else 0)
 
     def close(self) -> None:
         """Gives the memory back."""
@@ -87,13 +82,27 @@ class Bench:
             MachineFault: memory is exhausted.
         """
         if workload.uuid not in self._prepared:
-            inputs = make_inputs(self.spec, workload, self._job_dir, self._reference)
-            layout = lay_out(self.spec, workload, inputs)
-            descriptor = sealed("image", image_of(layout, inputs).data)
-            elements = total_elements(self.spec, workload)
-            checked = not self.simulated or elements <= self.spec.limits.checked_elements
-            self._prepared[workload.uuid] = Prepared(workload, inputs, layout, descriptor, checked)
+            self._prepared[workload.uuid] = self._prepare(workload)
         return self._prepared[workload.uuid]
+
+    def is_checked(self, workload: WorkloadSpec) -> bool:
+        """Whether the workload is executed in full and judged."""
+        elements = total_elements(self.spec, workload)
+        return not self.simulated or elements <= self.spec.limits.checked_elements
+
+    def _prepare(self, workload: WorkloadSpec) -> Prepared:
+        checked = self.is_checked(workload)
+        source = InputSource(self.spec, self._job_dir, self._reference, repeating=not checked)
+        inputs = source.make(workload)
+        layout = lay_out(self.spec, workload, inputs, inputs_only=not checked)
+        fill = partial(fill_image, layout=layout, inputs=inputs)
+        return Prepared(
+            workload=workload,
+            inputs=inputs if checked else {},
+            layout=layout,
+            image_fd=sealed_image("image", layout.size, fill),
+            checked=checked,
+        )
 
     def expected(self, prepared: Prepared) -> Expected:
         """What the outputs should be.

@@ -20,6 +20,8 @@ class Buffer:
     name: str
     offset: int
     size: int
+    stored: int
+    """Bytes in the image: all of them, or fewer that are to be repeated, or none."""
 
 
 @dataclass(frozen=True, kw_only=True)

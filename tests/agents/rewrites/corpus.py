@@ -19,6 +19,7 @@ import numpy as np
 from astra_kernels.agents.rewrites import REWRITES, Applied, ParameterPoint, Program, Rewrite
 
 CU = Path(__file__).parent / "cu"
+PROBLEMS = Path(__file__).parents[3] / "examples"
 EXAMPLES = {
     "fast_math": ParameterPoint.of(replace="exp"),
     "vector_width": ParameterPoint.of(bytes=16, unroll=1),
@@ -36,13 +37,14 @@ class Case:
     """One kernel of the corpus.
 
     Attributes:
-        file: The source under ``cu/``.
+        file: The source under ``cu/``, or of a problem's baseline.
         entry: Its host function.
         sizes: Size tuples to run; odd ones make rows misaligned.
         make: Draws the arguments, in order.
         reference: The expected value of each output argument, by position.
         tolerance: Largest difference, relative to the output's scale.
         header: The header of the FlashInfer wheel that it includes, with all that it includes.
+        problem: The example problem whose baseline this is.
     """
 
     file: str
@@ -52,13 +54,15 @@ class Case:
     reference: Reference
     tolerance: float
     header: str = ""
+    problem: str = ""
 
     @property
     def name(self) -> str:
-        return self.file.removesuffix(".cu")
+        return (self.problem and f"problem_{self.problem}") or self.file.removesuffix(".cu")
 
     def program(self) -> Program:
-        sources = {self.file: (CU / self.file).read_text()}
+        folder = PROBLEMS / self.problem / "baseline" if self.problem else CU
+        sources = {self.file: (folder / self.file).read_text()}
         if self.header:
             sources |= flashinfer_sources(self.header)
         return Program(sources, f"{self.file}::{self.entry}")
@@ -116,6 +120,11 @@ def _silu_reference(a: list[Argument]) -> dict[int, np.ndarray]:
     x = _f64(a[1])
     d = x.shape[1] // 2
     return {0: _silu(x[:, :d]).astype(np.float16).astype(np.float64) * x[:, d:]}
+
+
+def _exact_silu_reference(a: list[Argument]) -> dict[int, np.ndarray]:
+    x, gate = np.split(_f64(a[1]), 2, axis=1)
+    return {0: _silu(x) * gate}
 
 
 def _norm_arguments(rng: np.random.Generator, size: tuple[int, ...]) -> list[Argument]:
@@ -305,7 +314,7 @@ FLASHINFER_CASES = (
         "flashinfer_silu_and_mul",
         ((1, 8), (3, 72), (2, 1024), (3, 4104)),
         _silu_arguments,
-        lambda a: {0: _silu(_f64(a[1])[:, : int(a[3])]) * _f64(a[1])[:, int(a[3]) :]},
+        _exact_silu_reference,
         2e-3,
         "flashinfer/activation.cuh",
     ),
@@ -335,6 +344,29 @@ FLASHINFER_CASES = (
         _merge2_reference,
         1e-3,
         "flashinfer/attention/cascade.cuh",
+    ),
+)
+
+
+def _problem(
+    name: str, sizes: tuple[tuple[int, ...], ...], make: Make, reference: Reference
+) -> Case:
+    return Case(f"{name}.cu", name, sizes, make, reference, 2e-3, problem=name)
+
+
+PROBLEM_CASES = (
+    _problem("silu_and_mul", (*ROWS, (2, 4104)), _silu_arguments, _exact_silu_reference),
+    _problem(
+        "fused_add_rmsnorm",
+        ROWS,
+        lambda rng, size: [*_norm_arguments(rng, size)[:3], 1e-5, *size],
+        _norm_reference,
+    ),
+    _problem(
+        "merge_attn_states_lse",
+        ((1, 1, 1), (3, 2, 64), (2, 3, 33), (2, 8, 128)),
+        _merge2_arguments,
+        _merge2_reference,
     ),
 )
 

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from corpus import CASES, FLASHINFER_CASES, rows
+from corpus import CASES, FLASHINFER_CASES, PROBLEM_CASES, rows
 
 from astra_kernels.agents.rewrites import (
     REWRITES,
@@ -74,28 +74,19 @@ def test_all_three_together_are_right(bench):
     assert bench.check(case, program.sources) == ""
 
 
-@pytest.mark.parametrize("rewrite", REWRITES, ids=identify)
-def test_each_rewrite_applies_to_more_than_three_kernels(rewrite):
-    kinds = {
-        row.kernel
-        for row in rows(CASES)
-        if row.rewrite == rewrite.name and row.outcome == "applied"
+@pytest.mark.parametrize(
+    "cases", [CASES, PROBLEM_CASES, pytest.param(FLASHINFER_CASES, marks=pytest.mark.flashinfer)]
+)
+def test_each_rewrite_applies_to_three_kernels(cases):
+    applied = {(row.rewrite, row.kernel) for row in rows(cases) if row.outcome == "applied"}
+    counts = Counter(rewrite for rewrite, _ in applied)
+    assert {rewrite.name: counts[rewrite.name] >= 3 for rewrite in REWRITES} == {
+        rewrite.name: True for rewrite in REWRITES
     }
-    assert len(kinds) > 3
-
-
-@pytest.mark.flashinfer
-@pytest.mark.parametrize("rewrite", REWRITES, ids=identify)
-def test_each_rewrite_applies_to_kernels_of_flashinfer(rewrite):
-    found = rows(FLASHINFER_CASES)
-    kinds = {
-        row.kernel for row in found if row.rewrite == rewrite.name and row.outcome == "applied"
-    }
-    assert len(kinds) >= 3
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("case", CASES, ids=identify)
+@pytest.mark.parametrize("case", (*CASES, *PROBLEM_CASES), ids=identify)
 def test_every_point_of_every_rewrite_is_right(bench, case):
     assert bench.check(case, case.program().sources) == "", "the kernel as it was"
     found = list(rows([case], lambda case, applied: bench.check(case, applied.sources)))

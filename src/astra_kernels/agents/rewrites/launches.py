@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from astra_kernels.agents.rewrites.reach import Function, Reachable
 from astra_kernels.agents.rewrites.scope import Scope
@@ -49,10 +50,18 @@ class OpaqueLaunch:
     line: int
 
 
-def launches(reachable: Reachable) -> Iterator[Launch | OpaqueLaunch]:
-    """Yields all launches of reachable kernels in reachable host functions."""
+@lru_cache(maxsize=8)
+def launches(reachable: Reachable) -> tuple[Launch | OpaqueLaunch, ...]:
+    """Returns all launches of reachable kernels in reachable host functions."""
+    return tuple(_launches(reachable))
+
+
+def _launches(reachable: Reachable) -> Iterator[Launch | OpaqueLaunch]:
     names = {kernel.name for kernel in reachable.kernels}
     for host in reachable.host:
+        text = text_of(host.body)
+        if "<<<" not in text and "cudaLaunch" not in text:
+            continue
         scope = Scope(host, reachable)
         for call in find(host.body, "call_expression"):
             found = _launch(call, host, scope, names)

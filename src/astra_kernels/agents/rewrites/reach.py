@@ -192,8 +192,13 @@ def _function_name(node: Node) -> str:
 
 def reach(program: Program) -> Reachable | Refused:
     """Returns what the program's entry reaches, or why that cannot be told."""
-    path, _, name = program.entry.rpartition("::")
-    indices = {where: _index(where, text) for where, text in sorted(program.sources.items())}
+    return _reach(tuple(sorted(program.sources.items())), program.entry)
+
+
+@lru_cache(maxsize=8)
+def _reach(sources: tuple[tuple[str, str], ...], entry: str) -> Reachable | Refused:
+    path, _, name = entry.rpartition("::")
+    indices = {where: _index(where, text) for where, text in sources}
     if path not in indices:
         return Refused(f"the entry's file {path!r} is not among the sources")
     entries = indices[path].functions.get(name, [])
@@ -208,7 +213,7 @@ def reach(program: Program) -> Reachable | Refused:
             continue
         found[id(function)] = function
         pending += _mentioned(function, indices, seen)
-    units = tuple(parse(where, text) for where, text in sorted(program.sources.items()))
+    units = tuple(parse(where, text) for where, text in sources)
     constants: dict[str, tuple[Constant, ...]] = {}
     for index in indices.values():
         for key, values in index.constants.items():

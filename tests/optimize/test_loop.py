@@ -1,0 +1,292 @@
+"""The loop with real roles' protocols and an evaluator that answers from a table: order, budgets, resume, second looks."""
+
+import itertools
+from dataclasses import dataclass, field
+
+import pytest
+
+from astra_kernels.errors import MachineFault, ProblemError
+from astra_kernels.optimize import Optimizer, Team
+from astra_kernels.protocols import Refusal
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.definition import AxisVar, Definition, OutputSpec
+from astra_kernels.records.evaluation import BuildFailed, Incorrect, Modelled, Passed
+from astra_kernels.records.history import History
+from astra_kernels.records.plan import Diagnosis, Plan
+from astra_kernels.records.problem import Problem
+from astra_kernels.records.run import Budget, RunConfig, RunStarted
+from astra_kernels.records.solution import SolutionSpec
+from astra_kernels.records.workload import Workload
+from astra_kernels.search import Linear
+
+BASELINE = Candidate(sources={"k.cu": "0"})
+WORKLOAD = Workload(uuid="w", axes={"n": 1}, inputs={})
+
+
+def problem():
+    return Problem(
+        definition=Definition(
+            name="p",
+            axes={"n": AxisVar()},
+            inputs={},
+            outputs={"y": OutputSpec(shape=("n",), dtype="float32")},
+        ),
+        workloads=(WORKLOAD,),
+        reference="def run(): ...",
+        spec=SolutionSpec(entry_point="k.cu::k", binding="c"),
+        baseline=BASELINE,
+    )
+
+
+def passed(gain, error=0.1):
+    return Passed(
+        device="sim:h200",
+        workloads=(),
+        resources=(),
+        geomean=Modelled(baseline_us=gain, candidate_us=1.0, gain=gain, model_error=error),
+    )
+
+
+def incorrect(workload):
+    return Incorrect(
+        device="sim:h200",
+        workload=workload,
+        axes={},
+        output="y",
+        index=(0,),
+        expected="1",
+        got="2",
+        rule="max ulp",
+        mismatches=1,
+        elements=1,
+    )
+
+
+@dataclass
+class Table:
+    """Evaluations by the candidate's text; what is asked for is kept."""
+
+    answers: dict
+    asked: list = field(default_factory=list)
+
+    def evaluate(self, candidate, workloads, seed):
+        text = candidate.sources["k.cu"]
+        self.asked.append((text, tuple(w.uuid for w in workloads), seed))
+        answer = self.answers.get(text, passed(1.0))
+        if callable(answer):
+            answer = answer(workloads, seed)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+@dataclass
+class Roles:
+    """All four roles; each round writes the next texts of the script, a str, a list of them, or a Refusal."""
+
+    script: list
+    proposals: tuple = ()
+    parents: list = field(default_factory=list)
+
+    def propose(self, problem):
+        return self.proposals
+
+    def diagnose(self, candidate, evaluation):
+        return Diagnosis(subject=candidate.id, bottleneck="unknown", summary="?", evidence=())
+
+    def plan(self, parent, diagnosis, history):
+        self.parents.append((parent.sources["k.cu"], diagnosis is not None))
+        step = history.rounds_ended
+        if step >= len(self.script):
+            return ()
+        return (
+            Plan(
+                id=str(step),
+                parent=parent.id,
+                technique="t",
+                hypothesis="h",
+                predicted_gain=1.1,
+                risk="r",
+            ),
+            Plan(
+                id=f"{step}b",
+                parent=parent.id,
+                technique="u",
+                hypothesis="h",
+                predicted_gain=1.1,
+                risk="r",
+            ),
+        )
+
+    def write(self, plan, parent, history):
+        step = self.script[history.rounds_ended]
+        if isinstance(step, Refusal):
+            return step if plan.technique == "t" else (Candidate(sources={"k.cu": "second plan"}),)
+        texts = [step] if isinstance(step, str) else step
+        return tuple(Candidate(sources={"k.cu": t}, parent=parent.id) for t in texts)
+
+
+def optimizer(roles, table, *, budget=None, events=None, keep_best=True):
+    config = RunConfig(device="sim:h200", budget=budget or Budget(rounds=5), keep_best=keep_best)
+    events = [] if events is None else events
+    if not events:
+        events.append(
+            RunStarted(
+                at="t",
+                elapsed_s=0,
+                config=config,
+                problem="p",
+                problem_digest="d",
+                astra_version="0",
+            )
+        )
+    return Optimizer(
+        problem=problem(),
+        config=config,
+        team=Team(roles, roles, roles, roles, Linear(config.budget, keep_best=keep_best)),
+        evaluator=table,
+        history=History.fold(events),
+        write=events.append,
+        fresh_seed=itertools.count(1000).__next__,
+    )
+
+
+def kinds(events):
+    return [e.event for e in events]
+
+
+def test_a_whole_run_in_order():
+    events = []
+    table = Table({"a": passed(1.5), "b": passed(1.3)})
+    history = optimizer(Roles(["a", "b"]), table, budget=Budget(rounds=2), events=events).run()
+    assert kinds(events) == [
+        "run_started", "baseline_evaluated", "workloads_proposed",
+        "diagnosed", "planned", "candidate_evaluated", "round_ended",
+        "diagnosed", "planned", "candidate_evaluated", "round_ended",
+        "winner_remeasured", "run_finished",
+    ]  # fmt: skip
+    assert history.finished.best == Candidate(sources={"k.cu": "a"}).id
+    assert table.asked[-1] == ("a", ("w",), 1000), "the winner is judged again with a fresh seed"
+
+
+def test_the_best_is_kept_or_replaced_as_in_the_paper():
+    answers = {"a": passed(1.5), "b": BuildFailed(device="d", messages=())}
+    kept = Roles(["a", "b", "c"])
+    optimizer(kept, Table(answers), budget=Budget(rounds=3)).run()
+    assert [p for p, _ in kept.parents] == ["0", "a", "a"]
+    replaced = Roles(["a", "b", "c"])
+    optimizer(replaced, Table(answers), budget=Budget(rounds=3), keep_best=False).run()
+    assert replaced.parents == [("0", True), ("a", True), ("b", False)]
+
+
+def test_a_baseline_that_fails_is_refused_before_any_candidate():
+    events = []
+    with pytest.raises(ProblemError, match=r"y\[0\] is 2, expected 1.*reference.py is wrong"):
+        optimizer(Roles(["a"]), Table({"0": incorrect("w")}), events=events).run()
+    assert kinds(events) == ["run_started", "baseline_evaluated"]
+
+
+def test_a_proposal_counts_only_when_the_baseline_agrees():
+    def baseline(workloads, seed):
+        bad = [w.uuid for w in workloads if w.uuid == "bad"]
+        return incorrect("bad") if bad else passed(1.0)
+
+    proposals = tuple(
+        Workload(uuid=u, axes={"n": 2}, inputs={}, timed=False) for u in ("good", "bad")
+    )
+    events = []
+    table = Table({"0": baseline})
+    history = optimizer(
+        Roles(["a"], proposals), table, events=events, budget=Budget(rounds=1)
+    ).run()
+    assert [w.uuid for w in history.accepted_workloads] == ["good"]
+    refused = next(e for e in events if e.event == "workloads_proposed").refused
+    assert list(refused) == ["bad"]
+    assert ("a", ("w", "good"), 0) in table.asked, (
+        "accepted proposals are checked with every candidate"
+    )
+
+
+def test_a_refused_plan_gives_way_to_the_next():
+    events = []
+    optimizer(Roles([Refusal("no")]), Table({}), events=events, budget=Budget(rounds=1)).run()
+    assert [e.reason for e in events if e.event == "coding_refused"] == ["no"]
+    assert [e.candidate.sources["k.cu"] for e in events if e.event == "candidate_evaluated"] == [
+        "second plan"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason", "attempts"),
+    [
+        (Budget(rounds=1), "1 rounds done", 2),
+        (Budget(rounds=9, candidates=3), "budget of 3 candidates used", 3),
+        (Budget(rounds=9), "no plan left to try", 4),
+        (Budget(rounds=9, seconds=1e-9), "budget of 1e-09 s used", 0),
+    ],
+)
+def test_budgets(budget, reason, attempts):
+    history = optimizer(Roles([["a", "b"], ["c", "d"]]), Table({}), budget=budget).run()
+    assert (history.finished.reason, len(history.attempts)) == (reason, attempts)
+
+
+def test_no_improvement_is_an_honest_end():
+    history = optimizer(Roles(["a"]), Table({"a": passed(1.05)}), budget=Budget(rounds=1)).run()
+    assert history.finished.best is None
+    assert history.remeasured == []
+
+
+def test_a_winner_that_does_not_hold_gives_way_to_the_next():
+    def lucky(workloads, seed):
+        return passed(2.0) if seed == 0 else passed(1.0)
+
+    table = Table({"lucky": lucky, "honest": passed(1.5)})
+    history = optimizer(Roles(["lucky", "honest"]), table, budget=Budget(rounds=2)).run()
+    assert [r.holds for r in history.remeasured] == [False, True]
+    assert history.finished.best == Candidate(sources={"k.cu": "honest"}).id
+
+
+def test_a_run_killed_anywhere_resumes_to_the_same_end():
+    """Cut the log after every event in turn; the resumed run must end as the undisturbed one did."""
+    roles = [["a", "b"], Refusal("no"), "c"]
+    answers = {"a": passed(1.4), "b": incorrect("w"), "c": passed(1.2)}
+    whole = []
+    expected = optimizer(Roles(roles), Table(answers), events=whole, budget=Budget(rounds=3)).run()
+    for cut in range(1, len(whole) + 1):
+        events = list(whole[:cut])
+        table = Table(answers)
+        again = optimizer(Roles(roles), table, events=events, budget=Budget(rounds=3)).run()
+        assert again.finished.best == expected.finished.best
+        assert [a.candidate.id for a in again.attempts] == [
+            a.candidate.id for a in expected.attempts
+        ]
+        judged_again = {t for t, _, seed in table.asked if seed == 0 and t != "0"}
+        judged_before = {
+            e.candidate.sources["k.cu"] for e in whole[:cut] if e.event == "candidate_evaluated"
+        }
+        assert not judged_again & judged_before, "only the job in flight is lost"
+
+
+def test_time_spent_before_counts_after_a_resume():
+    events = []
+    run = optimizer(
+        Roles(["a"] * 9), Table({}), events=events, budget=Budget(rounds=9, seconds=1000)
+    )
+    run.run()
+    late = [e.model_copy(update={"elapsed_s": 999.9999}) for e in events[:3]]
+    resumed = optimizer(
+        Roles([["x"]] * 9), Table({}), events=late, budget=Budget(rounds=9, seconds=1000)
+    )
+    resumed._before_s += 0.001
+    assert "budget of 1000 s" in resumed.run().finished.reason
+
+
+def test_a_machine_fault_is_charged_to_nobody_and_can_be_resumed():
+    events = []
+    table = Table({"a": MachineFault("device lost")})
+    with pytest.raises(MachineFault):
+        optimizer(Roles(["a"]), table, events=events, budget=Budget(rounds=1)).run()
+    assert kinds(events)[-1] == "machine_faulted"
+    table.answers["a"] = passed(1.5)
+    history = optimizer(Roles(["a"]), table, events=events, budget=Budget(rounds=1)).run()
+    assert history.finished.best is not None

@@ -4,9 +4,11 @@ import dataclasses
 import subprocess
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from astra_kernels.languages.cuda.admission import examine
-from astra_kernels.languages.cuda.elf import ElfError, LibrarySymbols, read_symbols
+from astra_kernels.languages.cuda.elf import ElfError, LibrarySymbols, embedded_cubins, read_symbols
 
 NOTHING = LibrarySymbols((), (), (), (), (), (), ())
 
@@ -118,3 +120,23 @@ def test_cut_library_is_an_elf_error(compile_text, launcher, keep):
     data = compile_text(launcher).library.read_bytes()[:keep]
     with pytest.raises(ElfError):
         read_symbols(data)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(changes=st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=40))
+def test_damaged_library_is_read_or_refused(compile_text, launcher, changes):
+    """Whatever bytes a build leaves, reading ends in an answer or an ElfError."""
+    data = bytearray(compile_text(launcher).library.read_bytes())
+    table = int.from_bytes(data[40:48], "little")
+    for index, (place, value) in enumerate(
+        changes
+    ):  # headers matter most, so every other hit is there
+        where = place * 64 if index % 3 == 0 else table + place * (len(data) - table)
+        data[min(int(where), len(data) - 1)] = value
+    for read in (read_symbols, lambda library: list(embedded_cubins(library))):
+        try:
+            read(bytes(data))
+        except ElfError:
+            continue

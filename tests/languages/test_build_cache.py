@@ -97,7 +97,7 @@ def test_full_disk_is_a_machine_fault(request_, toolchain, tmp_path):
         pytest.skip("a small file system cannot be mounted here")
     try:
         (tmp_path / "ballast").write_bytes(bytes(580 * 1024))
-        with pytest.raises(MachineFault, match="is full|No space left"):
+        with pytest.raises(MachineFault, match=r"is full|No space left"):
             build(request_, toolchain, tmp_path / "cache")
     finally:
         subprocess.run(["umount", tmp_path], check=True)

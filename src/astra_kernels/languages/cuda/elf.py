@@ -4,6 +4,7 @@ Only little-endian 64-bit ELF, by the System V gABI chapters "Sections" and "Sym
 x86-64 and AArch64 psABI relocations. The file is untrusted: whatever is out of bounds is an error.
 """
 
+import contextlib
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ def read_symbols(data: bytes) -> LibrarySymbols:
     Raises:
         ElfError: the bytes are not a little-endian 64-bit ELF file, or are damaged.
     """
-    try:
+    with _damage_reported():
         sections = read_sections(data)
         dynamic = list(_symbols(data, sections, _DYNSYM))
         local = list(_symbols(data, sections, _SYMTAB))
@@ -91,8 +92,6 @@ def read_symbols(data: bytes) -> LibrarySymbols:
             finalisers=called(_FINI_ARRAY),
             resolvers=_sorted(one.name for one in (*dynamic, *local) if one.kind == _STT_IFUNC),
         )
-    except (struct.error, IndexError, ValueError) as error:
-        raise ElfError(f"the library is damaged: {error}") from error
 
 
 def read_sections(data: bytes) -> list[Section]:
@@ -103,14 +102,15 @@ def read_sections(data: bytes) -> list[Section]:
     """
     if data[:6] != b"\x7fELF\x02\x01":
         raise ElfError("not a little-endian 64-bit ELF file")
-    table = struct.unpack_from("<Q", data, 40)[0]
-    size, count, names = struct.unpack_from("<HHH", data, 58)
-    headers = [struct.unpack_from("<IIQQQQI", data, table + i * size) for i in range(count)]
-    strings = headers[names][4] if headers else 0
-    return [
-        Section(_text(data, strings + name), kind, address, offset, length, link)
-        for name, kind, _flags, address, offset, length, link in headers
-    ]
+    with _damage_reported():
+        table = struct.unpack_from("<Q", data, 40)[0]
+        size, count, names = struct.unpack_from("<HHH", data, 58)
+        headers = [struct.unpack_from("<IIQQQQI", data, table + i * size) for i in range(count)]
+        strings = headers[names][4] if headers else 0
+        return [
+            Section(_text(data, strings + name), kind, address, offset, length, link)
+            for name, kind, _flags, address, offset, length, link in headers
+        ]
 
 
 def embedded_cubins(library: bytes) -> Iterator[bytes]:
@@ -126,12 +126,22 @@ def embedded_cubins(library: bytes) -> Iterator[bytes]:
         start = fatbin.find(b"\x7fELF\x02\x01")
         while start >= 0:
             image = fatbin[start:]
-            try:
-                if struct.unpack_from("<H", image, 18)[0] == _EM_CUDA:
-                    yield image[: _extent(image)]
-            except (struct.error, ValueError) as error:
-                raise ElfError(f"machine code in the library is damaged: {error}") from error
+            with _damage_reported():
+                is_cubin = struct.unpack_from("<H", image, 18)[0] == _EM_CUDA
+                length = _extent(image) if is_cubin else 0
+            if is_cubin:
+                yield image[:length]
             start = fatbin.find(b"\x7fELF\x02\x01", start + 1)
+
+
+@contextlib.contextmanager
+def _damage_reported() -> Iterator[None]:
+    try:
+        yield
+    except ElfError:
+        raise
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
+        raise ElfError(f"the library is damaged: {error}") from error
 
 
 def _extent(image: bytes) -> int:

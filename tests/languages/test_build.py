@@ -178,7 +178,9 @@ def test_flags_off_the_list_are_refused(compile_text, launcher, flags):
 def test_usual_flags_are_accepted(compile_text, launcher):
     flags = "-O3 -std=c++20 --use_fast_math -DA -DB=2 -U C -I. -maxrregcount=64 --extended-lambda"
     more = "--expt-relaxed-constexpr -Xptxas -O3,-v -Xcompiler -Wall,-O2 -lineinfo -fmad=false"
-    assert isinstance(compile_text(launcher, *flags.split(), *more.split()), Built)
+    built = compile_text(launcher, *flags.split(), *more.split())
+    assert isinstance(built, Built), built
+    assert built.warnings == ()
 
 
 @pytest.mark.parametrize(

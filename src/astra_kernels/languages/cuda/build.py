@@ -110,9 +110,11 @@ def _command(request: BuildRequest, toolchain: Toolchain) -> list[str]:
     code = f"arch={request.compute},code=[{request.compute},{request.arch}]"
     threads = min(max(2, len(request.translation_units)), _MOST_THREADS)  # 2: host beside device
     includes = [word for path in request.include_dirs for word in ("-isystem", str(path))]
+    given = flag_words(request.flags)
+    defaults = [flag for flag in ("-std=c++17", "-O3") if not _overridden(flag, given)]
     return [
-        *(str(toolchain.nvcc), "-std=c++17", "-O3"),
-        *flag_words(request.flags),
+        str(toolchain.nvcc),
+        *(*defaults, *given),
         *_HOST_SETS,
         *_DEVICE_SETS,
         *("-gencode", code),
@@ -122,6 +124,12 @@ def _command(request: BuildRequest, toolchain: Toolchain) -> list[str]:
         *(f"-L{path}" for path in toolchain.library_dirs),
         *(f"-l:{toolchain.cudart}", "-o", f"../{_LIBRARY}"),
     ]
+
+
+def _overridden(default: str, given: list[str]) -> bool:
+    """Whether a flag is given another value: nvcc warns about two of them."""
+    name = default.lstrip("-")[: 3 if default.startswith("-std") else 1]
+    return any(word.startswith((f"-{name}", f"--{name}")) for word in given)
 
 
 def _policy(

@@ -84,7 +84,7 @@ def test_light_tier_imports_stdlib_and_numpy_only(path):
 
 def run_python(code):
     return subprocess.run(
-        [sys.executable, "-I", "-W", "error", "-c", code],
+        [sys.executable, "-I", "-B", "-W", "error", "-c", code],
         capture_output=True,
         text=True,
         timeout=60,

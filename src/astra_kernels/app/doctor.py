@@ -72,14 +72,14 @@ def _disassembler() -> Finding:
         found = find_toolchain(os.environ)
     except AstraError:
         return Finding("disassembler", "gap", "no CUDA compiler")
-    if found.cuobjdump is None:
+    if found.nvdisasm is None:
         return Finding(
             "disassembler",
             "gap",
-            "no cuobjdump: the SASS mix is not established",
-            "pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm",
+            "no nvdisasm: the SASS mix is not established",
+            "pip install nvidia-cuda-nvdisasm",
         )
-    return Finding("disassembler", "ok", str(found.cuobjdump))
+    return Finding("disassembler", "ok", str(found.nvdisasm))
 
 
 def _sandbox() -> Finding:

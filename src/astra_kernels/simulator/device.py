@@ -164,9 +164,7 @@ class Simulator:
         kernel = self._kernel(request.fatbin, request.name)
         if kernel is None:
             return _NO_KERNEL_IMAGE
-        geometry = Geometry(
-            _shape(request.grid), _shape(request.block), int(request.shared_bytes)
-        )
+        geometry = Geometry(_shape(request.grid), _shape(request.block), int(request.shared_bytes))
         launch = run_launch(
             self._executor,
             kernel,

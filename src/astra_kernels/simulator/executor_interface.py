@@ -197,9 +197,7 @@ class Executor:
     def nearest(self, address: int) -> tuple[int, int, str] | None:
         """The allocation nearest to an address: start, size, name."""
         start, size, name = C.c_uint64(), C.c_uint64(), C.c_char_p()
-        found = self._library.astra_nearest(
-            address, C.byref(start), C.byref(size), C.byref(name)
-        )
+        found = self._library.astra_nearest(address, C.byref(start), C.byref(size), C.byref(name))
         return (start.value, size.value, (name.value or b"").decode()) if found else None
 
     def launch(self, request: LaunchRequest, counters: NDArray[np.uint64]) -> LaunchResult:

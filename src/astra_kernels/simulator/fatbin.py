@@ -77,6 +77,11 @@ def find_ptx(data: bytes, architecture: int) -> str:
     return best.payload.rstrip(b"\0").decode("utf-8", "replace")
 
 
+def holds_ptx(data: bytes) -> bool:
+    """Whether there is PTX in it; the linker's own images have none."""
+    return any(entry.kind == _PTX_KIND for entry in _entries(data))
+
+
 def images(section: bytes) -> list[bytes]:
     """The fat binaries in a `.nv_fatbin` section, one for each translation unit."""
     found = []

@@ -9,7 +9,7 @@ from typing import Any
 from astra_kernels.simulator.elf import SharedLibrary
 from astra_kernels.simulator.errors import MissingSymbol, SimulatorRefusal
 from astra_kernels.simulator.executor_interface import Executor
-from astra_kernels.simulator.fatbin import find_ptx, images
+from astra_kernels.simulator.fatbin import find_ptx, holds_ptx, images
 
 # Libraries of the CUDA toolkit and driver that have no stand-in.
 _FOREIGN_LIBRARIES = ("libcuda.so", "libcublas", "libcudnn", "libnvrtc", "libcurand", "libcufft")
@@ -43,7 +43,9 @@ def check_library(path: Path, executor: Executor, architecture: int) -> list[str
     foreign = [n for n in library.needed_libraries() if n.startswith(_FOREIGN_LIBRARIES)]
     if foreign:
         raise MissingSymbol("not provided by the simulated runtime: " + ", ".join(foreign))
-    return [find_ptx(image, architecture) for image in images(library.section(".nv_fatbin"))]
+    found = images(library.section(".nv_fatbin"))
+    with_ptx = [image for image in found if holds_ptx(image)]
+    return [find_ptx(image, architecture) for image in with_ptx or found[:1]]
 
 
 class Library:

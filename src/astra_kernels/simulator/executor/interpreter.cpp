@@ -136,19 +136,44 @@ Interpreter::Next Interpreter::branch(Warp& warp, Fragment& fragment, const Inst
   return Next::Choose;
 }
 
-// Checks that all lanes named by a warp-wide instruction are here, or makes the fragment wait.
+// Checks that all lanes named by a warp-wide instruction are here, or makes the fragment wait. Lanes may
+// name different groups, such as the halves of a warp.
 Interpreter::Next Interpreter::meet(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask) {
   if (!lanes_meet(in.handler)) return Next::Continue;
-  const int lane = __builtin_ctz(mask);
-  const Mask members = lanes32(warp, in.sources[kMembers])[lane];
-  if (mask & ~members) {
-    fail(FaultKind::SyncMask, warp, __builtin_ctz(mask & ~members), members, 0);
-    return Next::Faulted;
+  const std::uint32_t* members = lanes32(warp, in.sources[kMembers]);
+  Mask named = 0;
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    if (!(members[lane] >> lane & 1u)) {
+      fail(FaultKind::SyncMask, warp, lane, members[lane], 0);
+      return Next::Faulted;
+    }
+    named |= members[lane];
   }
-  if (!(members & warp.alive & ~mask)) return Next::Continue;
+  if (!(named & warp.alive & ~mask)) return Next::Continue;
   fragment.state = State::Meeting;
-  fragment.members = members;
+  fragment.members = named;
   return Next::Choose;
+}
+
+// Runs a warp-wide instruction once for each group of lanes that named the same members.
+void Interpreter::exchange(Warp& warp, const Instruction& in, Mask mask) {
+  const std::uint32_t* members = lanes32(warp, in.sources[kMembers]);
+  while (mask) {
+    const std::uint32_t named = members[__builtin_ctz(mask)];
+    Mask group = 0;
+    for (int lane = 0; lane < kLanes; ++lane) group |= Mask(members[lane] == named) << lane;
+    group &= mask;
+    mask &= ~group;
+    switch (in.handler) {
+      case Handler::shuffle: shuffle(warp, in, group); break;
+      case Handler::vote: vote(warp, in, group); break;
+      case Handler::match: match(warp, in, group); break;
+      case Handler::reduce: reduce(warp, in, group); break;
+      case Handler::elect: elect(warp, in, group); break;
+      default: break;  // warp_barrier: meeting was all
+    }
+  }
 }
 
 Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Instruction& in,
@@ -164,11 +189,6 @@ Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Ins
     case Handler::copy_async: ok = copy_async(warp, in, mask); break;
     case Handler::copy_commit: copy_commit(warp, mask); break;
     case Handler::copy_wait: copy_wait(warp, in, mask); break;
-    case Handler::shuffle: shuffle(warp, in, mask); break;
-    case Handler::vote: vote(warp, in, mask); break;
-    case Handler::match: match(warp, in, mask); break;
-    case Handler::reduce: reduce(warp, in, mask); break;
-    case Handler::elect: elect(warp, in, mask); break;
     case Handler::trap: ok = fail(FaultKind::Trap, warp, __builtin_ctz(mask), 0, 0); break;
     case Handler::exit: warp.retire(mask); return Next::Choose;
     case Handler::barrier: arrive(warp, fragment, in, true); return Next::Choose;
@@ -185,7 +205,8 @@ Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Ins
         if (mask >> i & 1u) slot[i] = std::uint64_t(steps_);
       break;
     }
-    default: break;  // nop, warp_barrier
+    case Handler::nop: break;
+    default: exchange(warp, in, mask); break;
   }
   return ok ? Next::Continue : Next::Faulted;
 }

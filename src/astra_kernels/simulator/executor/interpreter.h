@@ -52,6 +52,7 @@ class Interpreter {
   Next special(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask);
   Next branch(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask);
   Next meet(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask);
+  void exchange(Warp& warp, const Instruction& in, Mask mask);
   bool fail(FaultKind kind, const Warp& warp, int lane, std::uint64_t address, int bytes);
 
   // block.cpp

@@ -25,9 +25,7 @@ def translate_elementwise(t: Translator, instruction: Instruction) -> None:
     target, *operands = instruction.operands
     if len(operands) != len(source_kinds):
         t.refuse(f"{len(operands)} operands where `{name}` has {len(source_kinds)}")
-    sources = [
-        t.value(operand, kind) for operand, kind in zip(operands, source_kinds, strict=True)
-    ]
+    sources = [t.value(operand, kind) for operand, kind in zip(operands, source_kinds, strict=True)]
     written = t.write(target, result_kind)
     t.elementwise(name, written, *sources)
     types = [part for part in instruction.parts if part in TYPE_BYTES]
@@ -163,9 +161,7 @@ def translate_selp(t: Translator, instruction: Instruction) -> None:
         t.refuse(f"`{instruction.opcode}` is not implemented")
     name = "select.64" if kind == Kind.LANES64 else "select.32"
     written = t.write(target, kind)
-    t.elementwise(
-        name, written, t.value(a, kind), t.value(b, kind), t.value(predicate, Kind.PRED)
-    )
+    t.elementwise(name, written, t.value(a, kind), t.value(b, kind), t.value(predicate, Kind.PRED))
     t.finish_write(target, written, signed=False)
 
 
@@ -174,5 +170,3 @@ def translate_createpolicy(t: Translator, instruction: Instruction) -> None:
     register = t.result(instruction.operands[0])
     if register is not None:
         t.elementwise("move.64", register, Constant(0, Kind.LANES64))
-
-

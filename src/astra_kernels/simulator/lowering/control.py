@@ -10,7 +10,16 @@ from astra_kernels.simulator.ptx.syntax import Instruction, Label, Name, Operand
 _SHUFFLES = ("up", "down", "bfly", "idx")
 _VOTES = ("all", "any", "uni", "ballot")
 _MATCHES = ("any", "all")
-_REDUCTIONS = ("add.u32", "min.u32", "max.u32", "min.s32", "max.s32", "and.b32", "or.b32", "xor.b32")
+_REDUCTIONS = (
+    "add.u32",
+    "min.u32",
+    "max.u32",
+    "min.s32",
+    "max.s32",
+    "and.b32",
+    "or.b32",
+    "xor.b32",
+)
 _BARRIER_REDUCTIONS = ("popc", "and", "or")
 
 

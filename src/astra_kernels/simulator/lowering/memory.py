@@ -153,9 +153,7 @@ def translate_store(t: Translator, instruction: Instruction) -> None:
     t.operations[-1].counted &= not is_parameter
 
 
-_ATOMIC = frozenset(
-    {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"}
-)
+_ATOMIC = frozenset({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"})
 
 
 def translate_atomic(t: Translator, instruction: Instruction) -> None:

@@ -6,7 +6,6 @@ family takes, or whose full name the executor does not have, is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 

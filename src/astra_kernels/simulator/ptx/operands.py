@@ -135,5 +135,3 @@ def _parse_initial(
             raise InvalidPtx(f"initial value {word!r}")
         data += (value.bits & ((1 << 8 * element) - 1)).to_bytes(element, "little")
     return bytes(data).ljust(size, b"\0"), references
-
-

@@ -204,13 +204,16 @@ class _BodyParser:
             self._body.statements.append(self._instruction(text))
 
     def _registers(self, text: str) -> None:
-        _, kind, names = text.split(None, 2)
+        found = re.fullmatch(r"\.reg\s*\.(\w+)\s+(.*)", text, re.DOTALL)
+        if not found:
+            raise InvalidPtx(f"registers {text!r}")
+        kind, names = found.groups()
         for name in split_operands(names):
             count = re.fullmatch(r"(.+)<(\d+)>", name)
             for each in (
                 [f"{count[1]}{index}" for index in range(int(count[2]))] if count else [name]
             ):
-                self._body.registers[self._scopes.declare(each)] = kind.lstrip(".")
+                self._body.registers[self._scopes.declare(each)] = kind
 
     def _instruction(self, text: str) -> Statement:
         guard = None

@@ -1,0 +1,120 @@
+"""CUDA files built with the real nvcc, and one simulated device for all tests."""
+
+import ctypes
+import importlib.util
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from astra_kernels.errors import ToolchainNotFound
+from astra_kernels.languages.cuda.toolchain import find_toolchain
+from astra_kernels.simulator import Simulator, SimulatorOptions
+
+SOURCES = Path(__file__).parent / "cu"
+PLAIN = ("norms", "warps", "faults", "missing")
+
+
+def compile_library(toolchain, source, out, *flags):
+    command = [
+        str(toolchain.nvcc), "-std=c++17", "-O3", "-shared", "-cudart", "shared", "-Xcompiler", "-fPIC",
+        "-lineinfo", "-gencode", "arch=compute_90,code=compute_90",
+        *(f"-L{folder}" for folder in toolchain.library_dirs), *flags, str(source), "-o", str(out),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+@pytest.fixture(scope="session")
+def toolchain():
+    try:
+        return find_toolchain(os.environ)
+    except ToolchainNotFound as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def built(toolchain, tmp_path_factory):
+    """Paths of the built libraries, by the name of their source."""
+    folder = tmp_path_factory.mktemp("built")
+    with ThreadPoolExecutor(2) as pool:
+        paths = pool.map(
+            lambda name: compile_library(
+                toolchain, SOURCES / f"{name}.cu", folder / f"{name}.so", "--no-compress"
+            ),
+            PLAIN,
+        )
+        return dict(zip(PLAIN, paths, strict=True))
+
+
+@pytest.fixture(scope="session")
+def flashinfer_library(toolchain, tmp_path_factory):
+    package = importlib.util.find_spec("flashinfer")
+    include = Path(package.origin).parent / "data" / "include"
+    folder = tmp_path_factory.mktemp("flashinfer")
+    for header in ("cublasLt.h", "cublas_v2.h", "curand_kernel.h"):
+        (folder / header).touch()  # norm.cuh includes them and uses nothing of them
+    flags = ("--no-compress", f"-I{folder}", f"-I{include}")
+    return compile_library(toolchain, SOURCES / "flashinfer.cu", folder / "flashinfer.so", *flags)
+
+
+class Device:
+    """The simulator with arrays instead of addresses."""
+
+    def __init__(self):
+        self.simulator = Simulator("h200")
+        self.launch = None
+
+    def run(self, library, entry, *arguments, options=None):
+        """Call a launcher; NumPy arrays become device buffers of their size and are read back.
+
+        Gives the launcher's result; `launch` is the last launch.
+        """
+        self.simulator.options = options or SimulatorOptions()
+        addresses, values = [], []
+        for index, argument in enumerate(arguments):
+            if isinstance(argument, np.ndarray):
+                address = self.simulator.allocate(argument.nbytes, f"argument {index}")
+                self.simulator.write(address, argument)
+                addresses.append((address, argument))
+                values.append(ctypes.c_void_p(address))
+            else:
+                kind = ctypes.c_float if isinstance(argument, float) else ctypes.c_int
+                values.append(kind(argument))
+        try:
+            code = library.function(entry)(*values)
+            launches = self.simulator.take_launches()
+            self.launch = launches[-1] if launches else None
+        finally:
+            for address, argument in addresses:
+                self.simulator.read(address, argument)
+                self.simulator.free(address)
+        return code
+
+
+@pytest.fixture(scope="session")
+def device():
+    return Device()
+
+
+@pytest.fixture(scope="session")
+def norms(device, built):
+    return device.simulator.load(built["norms"])
+
+
+@pytest.fixture(scope="session")
+def warps(device, built):
+    return device.simulator.load(built["warps"])
+
+
+@pytest.fixture(scope="session")
+def faults(device, built):
+    return device.simulator.load(built["faults"])
+
+
+def random(shape, dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)

@@ -21,7 +21,16 @@ from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import Event, RunConfig
 from astra_kernels.search import Linear
 
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "XDG_CACHE_HOME", "LD_LIBRARY_PATH")
+_PASSED_ON = (
+    "PATH",
+    "PYTHONPATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "XDG_CACHE_HOME",
+    "LD_LIBRARY_PATH",
+)
 _PASSED_ON_PREFIXES = ("CUDA_", "ASTRA_")
 
 

@@ -59,7 +59,9 @@ def _compiler() -> Finding:
     try:
         found = find_toolchain(os.environ)
     except AstraError as error:
-        return Finding("CUDA compiler", "missing", str(error), "pip install 'astra-kernels[toolchain]'")
+        return Finding(
+            "CUDA compiler", "missing", str(error), "pip install 'astra-kernels[toolchain]'"
+        )
     return Finding(
         "CUDA compiler",
         "ok",
@@ -98,7 +100,9 @@ def _gpu() -> Finding:
             "run the same command on a machine with a GPU to measure",
         )
     if _version("cuda-bindings") == "not installed":
-        return Finding("device", "missing", "cuda:0, but no cuda-bindings", "pip install 'astra-kernels[gpu]'")
+        return Finding(
+            "device", "missing", "cuda:0, but no cuda-bindings", "pip install 'astra-kernels[gpu]'"
+        )
     return Finding("device", "ok", f"cuda:0: {_gpu_names()}")
 
 
@@ -111,12 +115,21 @@ def _profiler() -> Finding:
 
 
 def _model() -> Finding:
-    return Finding("language model", "gap", "none: the rule-based agents do the work, without network or key")
+    return Finding(
+        "language model", "gap", "none: the rule-based agents do the work, without network or key"
+    )
 
 
 def _optional() -> Finding:
-    found = [f"{n} {_version(n)}" for n in ("flashinfer-python", "torch") if _version(n) != "not installed"]
-    detail = ", ".join(found) or "neither flashinfer-python (for examples/flashinfer_*) nor torch (for torch references)"
+    found = [
+        f"{n} {_version(n)}"
+        for n in ("flashinfer-python", "torch")
+        if _version(n) != "not installed"
+    ]
+    detail = (
+        ", ".join(found)
+        or "neither flashinfer-python (for examples/flashinfer_*) nor torch (for torch references)"
+    )
     advice = "" if found else "pip install --no-deps flashinfer-python==0.7.4"
     return Finding("optional packages", "ok" if found else "gap", detail, advice)
 

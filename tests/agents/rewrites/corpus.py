@@ -250,6 +250,20 @@ def _sum_arguments(rng: np.random.Generator, size: tuple[int, ...]) -> list[Argu
     return [_floats(rng, *size), np.zeros(size[0], np.float32), *size]
 
 
+def _normalise_reference(a: list[Argument]) -> dict[int, np.ndarray]:
+    x = _f64(a[0])
+    return {0: x / np.sqrt((x**2).sum(axis=1, keepdims=True) + 1e-5)}
+
+
+def _clamp_arguments(rng: np.random.Generator, size: tuple[int, ...]) -> list[Argument]:
+    x = _floats(rng, *size).astype(ml_dtypes.bfloat16)
+    return [x, _floats(rng, size[0]), np.zeros(size[0], np.int32), *size]
+
+
+def _clamp_reference(a: list[Argument]) -> dict[int, np.ndarray]:
+    return {0: np.clip(_f64(a[0]) / _f64(a[1])[:, None], -2, 2), 2: np.ones(len(a[2]))}
+
+
 ROWS = ((1, 1), (3, 7), (2, 64), (3, 1000), (2, 1029), (5, 2048))
 CASES = (
     Case("silu_and_mul.cu", "silu_and_mul", ROWS, _silu_arguments, _silu_reference, 2e-3),
@@ -295,6 +309,15 @@ CASES = (
         lambda a: {1: 2 * _silu(_f64(a[0]))},
         1e-5,
     ),
+    Case(
+        "normalise_rows.cu",
+        "normalise_rows",
+        ROWS,
+        lambda rng, size: [_halves(rng, *size), *size, 1e-5],
+        _normalise_reference,
+        2e-3,
+    ),
+    Case("clamp_scale.cu", "clamp_scale", ROWS, _clamp_arguments, _clamp_reference, 8e-3),
     Case(
         "tree_sum.cu", "tree_sum", ROWS, _sum_arguments, lambda a: {1: _f64(a[0]).sum(axis=1)}, 1e-5
     ),

@@ -47,6 +47,7 @@ def test_expression_becomes(groups, before, after):
         ("rcp", "out[n] = x / (1.0f - expf(-x));"),
         ("rcp", "out[n] = x / (a + expf(-x));"),
         ("rcp", "float d = 1.0f + expf(-x); d -= 1.0f; out[n] = x / d;"),
+        ("rcp", "float d0 = 1.0f; float& r = d0; const float d = 1.0f; out[n] = x / r;"),
         ("rsqrt", "out[n] = sqrtf(a);"),
         ("power", "out[n] = powf(x, 3.5f);"),
         ("literal", "double y = 0.5; out[n] = y;"),

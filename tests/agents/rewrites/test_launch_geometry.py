@@ -103,6 +103,13 @@ def test_template_arguments_follow_if_their_name_says_so():
             "kernel<<<rows, 256>>>(out, in, n);",
             "number of warps",
         ),
+        (
+            GLOBAL.replace(
+                "blockIdx.x * blockDim.x + threadIdx.x", "blockIdx.x * 8 + threadIdx.x / 32"
+            ),
+            "kernel<<<(n + 7) / 8, 256>>>(out, in, n);",
+            "each warp",
+        ),
         (GLOBAL, "kernel<<<n / 256, 256>>>(out, in, n);", "grid does not follow"),
         (
             GLOBAL.replace("if (i < n)", ""),
@@ -194,6 +201,30 @@ def test_a_value_that_the_first_thread_writes_is_written_by_one_block():
 )
 def test_split_is_refused(kernel, launch, reason):
     assert reason in refusal(host(kernel, launch), REWRITE, split=4).reason
+
+
+HELPER = """
+__device__ void help(float* out, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] *= 2;
+}
+__device__ void count(float* out) { *out += 1; }
+__device__ float twice(float v) { return 2 * v; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [("help(out, n);", "help looks at the thread index"), ("count(out);", "count may write")],
+)
+def test_helpers_that_do_the_work_of_a_row_prevent_a_split(call, reason):
+    kernel = HELPER + ROWS.rstrip("}") + f"{call} }}"
+    program = host(kernel, "kernel<<<rows, 256>>>(out, in, n);")
+    assert reason in refusal(program, REWRITE, split=4).reason
+
+
+def test_helpers_that_only_compute_do_not():
+    kernel = HELPER + ROWS.replace("= in[i]", "= twice(in[i])")
+    assert "gridDim.y" in text(host(kernel, "kernel<<<rows, 256>>>(out, in, n);"), REWRITE, split=4)
 
 
 @pytest.mark.parametrize("values", [{}, {"block": 100}, {"split": 3}, {"block": 2048}])

@@ -84,6 +84,8 @@ def test_number_of_accesses_that_become_vectors(body, vectors):
             "int m = threadIdx.x; for (int i = threadIdx.x; i < m; i += blockDim.x) out[i] = 1;",
             "bound",
         ),
+        (f"{LOOP} {{ x += in[i]; out[i] = x; }}", "depend on each other through x"),
+        (f"{LOOP} {{ x += in[i]; x *= a; }}", "depend on each other through x"),
         (f"{LOOP} {{ out[i / 2] = in[2 * i]; }}", "no neighbouring"),
         ("for (int i = 0; i < n; ++i) out[i] = in[i];", "not of the form"),
         ("int i = threadIdx.x; out[i] = in[i];", "no loop that shares out"),
@@ -94,6 +96,29 @@ def test_number_of_accesses_that_become_vectors(body, vectors):
 )
 def test_refused(body, reason):
     assert reason in refusal(device(body), REWRITE, bytes=16).reason
+
+
+@pytest.mark.parametrize(
+    ("body", "maker"),
+    [
+        ("out[i] = out[i] * a;", "astra_load"),
+        ("out[i] *= a;", "astra_load"),
+        ("out[i]++;", "astra_load"),
+        ("(out[i]) += a;", "astra_load"),
+        ("out[i] = in[i]; x += out[i];", "astra_like"),
+        ("x += out[i]; out[i] = 0;", "astra_load"),
+    ],
+)
+def test_an_element_used_before_it_is_written_is_loaded(body, maker):
+    changed = text(device(f"{LOOP} {{ {body} }}"), REWRITE, bytes=16)
+    assert f"auto out_vector = {maker}<" in changed
+    assert "astra_store(out + i_first, out_vector);" in changed
+
+
+def test_blocks_that_share_a_range_have_no_barrier():
+    loop = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)"
+    body = f"{loop} out[i] = in[i]; __syncthreads(); {loop} out[i] *= a;"
+    assert "without a barrier" in refusal(device(body), REWRITE, bytes=16).reason
 
 
 def test_a_pointer_that_escapes_stays_single():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from astra_kernels.agents.rewrites.loops import StridedLoop, is_uniform
@@ -10,6 +11,7 @@ from astra_kernels.agents.rewrites.syntax import (
     Node,
     ancestors,
     arguments,
+    assignment_of,
     bare,
     callee,
     find,
@@ -28,7 +30,7 @@ _BRANCHES = words(
 )
 _FORBIDDEN = words(
     "break_statement return_statement goto_statement continue_statement lambda_expression "
-    "preproc_if preproc_ifdef gnu_asm_expression labeled_statement ERROR"
+    "preproc_if preproc_ifdef preproc_def gnu_asm_expression labeled_statement ERROR"
 )
 _COMMUTATIVE = words(
     "fmaxf fmax max fminf fmin min fmaf __fmaf_rn __fadd_rn __hmax __hmin __hadd __hfma "
@@ -183,15 +185,11 @@ def _assigned_in(body: Node) -> set[str]:
 
 def _direction(node: Node) -> tuple[bool, bool]:
     """Returns whether an element is read, and whether it is written."""
-    parent = node.parent
-    if parent is None or node.type == "call_expression":
+    change = None if node.type == "call_expression" else assignment_of(node)
+    if change is None:
         return True, False
-    if parent.type == "update_expression":
-        return True, True
-    sides = operands(parent)
-    if parent.type == "assignment_expression" and sides is not None and sides[0] == node:
-        return operator(parent) != "=", True
-    return True, False
+    whole = change.child_by_field_name("left")
+    return operator(change) != "=" or whole is None or bare(whole) != node, True
 
 
 def _always(node: Node, body: Node) -> bool:
@@ -234,19 +232,32 @@ def carried_values(loop: StridedLoop, sums: bool = True) -> Obstacle | None:
         loop: The loop.
         sums: Whether sums, products and extremes over all iterations are fine.
     """
-    local = _declared_in(loop.body)
+    local, totals = _declared_in(loop.body), dict[str, list[Node]]()
     for node in find(loop.body, "assignment_expression", "update_expression"):
         target = node.child_by_field_name("left") or node.child_by_field_name("argument")
         root = next(find(target, "identifier"), None) if target is not None else None
         if target is None or root is None or text_of(root) in local:
             continue
         names = {text_of(n) for n in find(target, "identifier")}
-        if target.type in ("subscript_expression", "pointer_expression") and loop.index in names:
+        if target.type != "identifier" and loop.index in names:
             continue
         if target.type == "identifier" and sums and _accumulates(node, text_of(target)):
+            totals.setdefault(text_of(target), []).append(node)
             continue
         what = f"iterations depend on each other through {text_of(target)}"
         return Obstacle(what, line_of(node))
+    return _used_early(loop, totals)
+
+
+def _used_early(loop: StridedLoop, totals: Mapping[str, list[Node]]) -> Obstacle | None:
+    """Returns the first running total that the loop uses before it is complete."""
+    for name, nodes in totals.items():
+        operators = {operator(node) for node in nodes}
+        for leaf in find(loop.body, "identifier"):
+            own = any(inside(leaf, node) for node in nodes)
+            if text_of(leaf) == name and (not own or (len(nodes) > 1 and len(operators) > 1)):
+                what = f"iterations depend on each other through {name}"
+                return Obstacle(what, line_of(leaf))
     return None
 
 

@@ -8,7 +8,15 @@ from astra_kernels.agents.rewrites.loops import StridedLoop
 from astra_kernels.agents.rewrites.program import Refused
 from astra_kernels.agents.rewrites.reach import Function, Reachable
 from astra_kernels.agents.rewrites.scope import Scope
-from astra_kernels.agents.rewrites.syntax import Node, callee, find, line_of, text_of
+from astra_kernels.agents.rewrites.syntax import (
+    Node,
+    assignment_of,
+    callee,
+    find,
+    inside,
+    line_of,
+    text_of,
+)
 
 _DEPTH = 8
 
@@ -23,17 +31,19 @@ def needs_same_threads(
     """
     scope = Scope(kernel, reachable)
     barriers = _barriers(kernel, reachable)
+    everywhere = _elements(kernel.body)
     for loop in loops:
-        for node in find(kernel.body, "subscript_expression", "pointer_expression"):
-            if loop.node.start_byte <= node.start_byte < loop.node.end_byte:
-                continue
+        own = [n for n in everywhere if inside(n, loop.node)]
+        used = {_root(n, scope) for n in own} - {""}
+        written = {_root(n, scope) for n in own if assignment_of(n) is not None}
+        for node in everywhere:
             root = _root(node, scope)
-            own = {_root(n, scope): _is_write(n) for n in _elements(loop.body)}
-            written = any(_is_write(n) and _root(n, scope) == root for n in _elements(loop.body))
-            if root == "" or root not in own or not (written or _is_write(node)):
+            shares = root in written or (root in used and assignment_of(node) is not None)
+            if inside(node, loop.node) or not shares:
                 continue
             low, high = sorted((loop.node.start_byte, node.start_byte))
-            if not any(low < barrier < high for barrier in barriers):
+            between = any(low < barrier < high for barrier in barriers)
+            if loop.team == "grid" or not between:
                 what = f"{root} passes between loops without a barrier"
                 return Refused(what, line_of(node))
     return None
@@ -69,12 +79,3 @@ def _root(node: Node, scope: Scope) -> str:
             return name
         name = pointers[0]
     return name
-
-
-def _is_write(node: Node) -> bool:
-    parent = node.parent
-    if parent is None:
-        return False
-    if parent.type == "update_expression":
-        return True
-    return parent.type == "assignment_expression" and parent.child_by_field_name("left") == node

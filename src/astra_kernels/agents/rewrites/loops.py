@@ -216,7 +216,7 @@ def is_uniform(node: Node, scope: Scope, team: str, depth: int = 0) -> bool:
     for leaf in find(node, "identifier", "field_expression", "call_expression"):
         if leaf.type == "field_expression":
             base = text_of(leaf.child_by_field_name("argument"))
-            if base == "threadIdx" and not _same_in_team(leaf, team):
+            if base == "threadIdx" and not _same_in_team(leaf, team, scope):
                 return False
             if base == "blockIdx" and team == "grid":
                 return False
@@ -229,14 +229,16 @@ def is_uniform(node: Node, scope: Scope, team: str, depth: int = 0) -> bool:
     return True
 
 
-def _same_in_team(leaf: Node, team: str) -> bool:
+def _same_in_team(leaf: Node, team: str, scope: Scope) -> bool:
     if text_of(leaf.child_by_field_name("field")) != "x":
         return team != "grid"
     parent = leaf.parent
     if team != "warp" or parent is None or parent.type != "binary_expression":
         return False
     sides = operands(parent)
-    return sides is not None and (operator(parent), text_of(sides[1])) in ((">>", "5"), ("/", "32"))
+    if sides is None:
+        return False
+    return (operator(parent), canonical(sides[1], scope)) in ((">>", "5"), ("/", "32"))
 
 
 def _name_is_uniform(name: str, scope: Scope, team: str, depth: int) -> bool:

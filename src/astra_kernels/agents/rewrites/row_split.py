@@ -19,7 +19,9 @@ from astra_kernels.agents.rewrites.syntax import (
     Node,
     ancestors,
     bare,
+    callee,
     find,
+    inside,
     line_of,
     operands,
     text_of,
@@ -120,7 +122,7 @@ def splittable(kernel: Function, scope: Scope, reachable: Reachable) -> list[Str
         carried = carried_values(loop, sums=False)
         if carried is not None:
             return Refused(carried.reason, carried.line)
-    return _only_in_loops(kernel, scope, found) or found
+    return _only_in_loops(kernel, scope, found) or _helpers(scope, found) or found
 
 
 def _works_together(kernel: Function, reachable: Reachable) -> Refused | None:
@@ -141,6 +143,28 @@ def _works_together(kernel: Function, reachable: Reachable) -> Refused | None:
     if not any(text_of(n) == "blockIdx.x" for n in find(kernel.body, "field_expression")):
         return Refused(f"{kernel.name} does not give its blocks rows", kernel.line)
     return None
+
+
+def _helpers(scope: Scope, loops: list[StridedLoop]) -> Refused | None:
+    """Refuses helpers that share out work themselves, or may write outside the shared loops."""
+    kernel, reachable = scope.function, scope.reachable
+    helpers = {f.name: f for f in reachable.device if not f.is_kernel}
+    for call in find(kernel.body, "call_expression"):
+        helper = helpers.get(callee(call))
+        if helper is None:
+            continue
+        if "threadIdx" in text_of(helper.node):
+            return Refused(f"{helper.name} looks at the thread index", line_of(call))
+        within = any(inside(call, loop.node) for loop in loops) or _guards(call, scope)
+        targets = find(helper.body, "assignment_expression", "update_expression")
+        if not within and any(_is_memory(node) for node in targets):
+            return Refused(f"{helper.name} may write outside the loops", line_of(call))
+    return None
+
+
+def _is_memory(node: Node) -> bool:
+    target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+    return target is not None and target.type in ("subscript_expression", "pointer_expression")
 
 
 def _only_in_loops(kernel: Function, scope: Scope, loops: list[StridedLoop]) -> Refused | None:

@@ -231,6 +231,7 @@ def _declarator(node: Node, base: str, qualifiers: frozenset[str]) -> Declared |
         elif current.type == "function_declarator":  # ``dim3 grid(n)`` reads as a prototype
             value = current.child_by_field_name("parameters")
         elif current.type == "reference_declarator":
+            value = None  # it may change under another name
             current = current.named_children[0] if current.named_children else None
             continue
         current = current.child_by_field_name("declarator")

@@ -9,6 +9,8 @@ from functools import lru_cache
 import tree_sitter_cuda
 from tree_sitter import Language, Node, Parser
 
+_PARTS = ("parenthesized_expression", "field_expression", "subscript_expression")
+
 __all__ = ["Node", "Unit"]
 
 
@@ -97,6 +99,20 @@ def arguments(node: Node) -> list[Node]:
     """Returns the argument expressions of a call, comments left out."""
     listed = node.child_by_field_name("arguments")
     return [] if listed is None else [a for a in listed.named_children if a.type != "comment"]
+
+
+def assignment_of(node: Node) -> Node | None:
+    """Returns the assignment or increment that changes an expression or a member of it."""
+    child, parent = node, node.parent
+    while parent is not None and parent.type in _PARTS:
+        if parent.type == "subscript_argument_list":
+            return None
+        child, parent = parent, parent.parent
+    if parent is None:
+        return None
+    if parent.type == "assignment_expression":
+        return parent if parent.child_by_field_name("left") == child else None
+    return parent if parent.type == "update_expression" else None
 
 
 def operator(node: Node) -> str:

@@ -39,6 +39,11 @@ def size_dependence(scope: Scope, seed: Seed, size: int) -> Refused | None:
         if not _is_free(node, scope, starts):
             what = "what this thread index selects may depend on the block size"
             return Refused(what, line_of(node))
+    for node in find(function.body, "binary_expression"):
+        text = canonical(node, scope)
+        by_warp = "threadIdx.x/32" in text or "threadIdx.x>>5" in text
+        if operator(node) == "+" and "blockIdx" in text and by_warp:
+            return Refused("each warp of the grid has its own part", line_of(node))
     return _repeated(function, scope, seed) or _array_limits(function, seed, size)
 
 

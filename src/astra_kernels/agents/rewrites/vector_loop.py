@@ -13,7 +13,7 @@ from astra_kernels.agents.rewrites.accesses import Access
 from astra_kernels.agents.rewrites.edits import Edit, splice
 from astra_kernels.agents.rewrites.loops import StridedLoop
 from astra_kernels.agents.rewrites.reach import Function
-from astra_kernels.agents.rewrites.syntax import Node, find, text_of
+from astra_kernels.agents.rewrites.syntax import Node, assignment_of, find, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,11 @@ class Stream:
 
     @property
     def reads(self) -> bool:
-        """Whether the vector must be loaded."""
-        return self.accesses[0].reads
+        """Whether the vector must be loaded: an element is used before the loop has written it."""
+        changes = [assignment_of(access.node) for access in self.accesses if access.writes]
+        first = min((change.end_byte for change in changes if change is not None), default=None)
+        early = [a for a in self.accesses if first is None or a.node.start_byte < first]
+        return any(access.reads for access in early)
 
     @property
     def writes(self) -> bool:

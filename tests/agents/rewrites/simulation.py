@@ -46,37 +46,47 @@ class Bench:
         for size in case.sizes[:sizes]:
             for shift in (0, 1) if not case.header and "half2" not in case.file else (0,):
                 arguments = case.make(np.random.default_rng(7), size)
-                wrong = self._call(case, function, arguments, shift)
+                expected = case.reference(arguments)
+                outputs = self._call(function, arguments, shift)
+                wrong = outputs if isinstance(outputs, str) else difference(case, outputs, expected)
                 if wrong:
                     return f"size {size}, shifted by {shift}: {wrong}"
         return ""
 
-    def _call(self, case: Case, function, arguments: list[Argument], shift: int) -> str:
-        """Calls with every array `shift` elements behind an aligned address."""
-        expected = case.reference(arguments)
-        sim, bases, passed = self.simulator, [], []
-        for argument in arguments:
-            if not isinstance(argument, np.ndarray):
-                kind = ctypes.c_float if isinstance(argument, float) else ctypes.c_int64
-                passed.append(kind(argument))
-                continue
-            offset = shift * argument.itemsize
-            bases.append(sim.allocate(argument.nbytes + offset))
-            sim.write(bases[-1] + offset, argument)
-            passed.append(ctypes.c_void_p(bases[-1] + offset))
-        code = function(*passed, ctypes.c_void_p(0))
-        launches = sim.take_launches()
-        pointers = [p.value for p in passed if isinstance(p, ctypes.c_void_p)]
-        outputs: list[Argument] = []
+    def outputs(
+        self, case: Case, sources: Mapping[str, str], size: tuple[int, ...]
+    ) -> list[Argument]:
+        """Returns the arguments after a call."""
+        library = self.build(case, sources)
+        assert isinstance(library, Path), library
+        function = self.simulator.load(library).function(case.entry)
+        outputs = self._call(function, case.make(np.random.default_rng(7), size), 0)
+        assert not isinstance(outputs, str), outputs
+        return outputs
+
+    def _call(self, function, arguments: list[Argument], shift: int) -> list[Argument] | str:
+        """Calls with every array `shift` elements behind an aligned address.
+
+        Returns the arguments afterwards, or what went wrong.
+        """
+        sim, passed, places = self.simulator, [], []
         for argument in arguments:
             if isinstance(argument, np.ndarray):
-                out = np.empty_like(argument)
-                sim.read(pointers[len([o for o in outputs if isinstance(o, np.ndarray)])], out)
-                argument = out
-            outputs.append(argument)
-        for base in bases:
+                offset = shift * argument.itemsize
+                base = sim.allocate(argument.nbytes + offset)
+                sim.write(base + offset, argument)
+                passed.append(ctypes.c_void_p(base + offset))
+                places.append((argument, base, offset))
+            else:
+                kind = ctypes.c_float if isinstance(argument, float) else ctypes.c_int64
+                passed.append(kind(argument))
+        code = function(*passed, ctypes.c_void_p(0))
+        faults = [launch.fault for launch in sim.take_launches() if launch.fault is not None]
+        after = {}
+        for argument, base, offset in places:
+            after[id(argument)] = np.empty_like(argument)
+            sim.read(base + offset, after[id(argument)])
             sim.free(base)
-        faults = [launch.fault for launch in launches if launch.fault is not None]
         if faults or code:
             return f"{faults or code}"
-        return difference(case, outputs, expected)
+        return [after.get(id(argument), argument) for argument in arguments]

@@ -1,7 +1,9 @@
 """Rewritten kernels of the corpus compute what NumPy computes, also on odd and misaligned sizes."""
 
+import dataclasses
 from collections import Counter
 
+import numpy as np
 import pytest
 from corpus import CASES, FLASHINFER_CASES, PROBLEM_CASES, rows
 
@@ -101,3 +103,40 @@ def test_every_point_on_flashinfer_is_right(bench, case):
     found = list(rows([case], lambda case, applied: bench.check(case, applied.sources)))
     assert [row for row in found if row.outcome == "wrong"] == []
     assert "verified" in {row.outcome for row in found}
+
+
+@pytest.mark.parametrize("groups", ["exp+rcp", "exp+div", "div"])
+def test_infinities_zeros_and_nans_stay_where_they_were(bench, groups):
+    special = [
+        np.inf,
+        -np.inf,
+        np.nan,
+        0.0,
+        -0.0,
+        1e-8,
+        -17.0,
+        -87.5,
+        -88.3,
+        -90.0,
+        -104.0,
+        88.0,
+        6e4,
+    ]
+    x = np.array(special, np.float32)
+    case = case_named("bias_add")
+    case = dataclasses.replace(
+        case,
+        sizes=((1, len(special)),),
+        make=lambda rng, size: [x.copy(), np.zeros_like(x), *size],
+        reference=lambda arguments: {},
+    )
+    outputs = []
+    for result in (None, FastMath().apply(case.program(), ParameterPoint.of(replace=groups))):
+        sources = case.program().sources if result is None else result.sources
+        outputs.append(bench.outputs(case, sources, case.sizes[0])[0])
+    before, after = outputs
+    assert np.array_equal(np.isnan(before), np.isnan(after))
+    assert np.array_equal(np.isinf(before), np.isinf(after))
+    assert np.array_equal(before == 0, after == 0)
+    finite = np.isfinite(before)
+    assert np.allclose(before[finite], after[finite], rtol=1e-4, atol=1e-38)

@@ -115,9 +115,19 @@ def test_an_element_used_before_it_is_written_is_loaded(body, maker):
     assert "astra_store(out + i_first, out_vector);" in changed
 
 
+def test_loops_that_share_out_alike_need_no_barrier():
+    body = f"{LOOP} x += out[i]; {LOOP} out[i] *= x;"
+    assert text(device(body), REWRITE, bytes=16).count("astra_load<i_lanes") == 2
+
+
+def test_loops_that_share_out_otherwise_do():
+    body = f"{LOOP} x += out[i]; {LOOP} out[i] = in[i];"
+    assert "without a barrier" in refusal(device(body), REWRITE, bytes=16).reason
+
+
 def test_blocks_that_share_a_range_have_no_barrier():
     loop = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x)"
-    body = f"{loop} out[i] = in[i]; __syncthreads(); {loop} out[i] *= a;"
+    body = f"{loop} out[i] = in[i]; __syncthreads(); {loop} x += out[n - i] + in[i];"
     assert "without a barrier" in refusal(device(body), REWRITE, bytes=16).reason
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from astra_kernels.agents.rewrites.loops import StridedLoop
 from astra_kernels.agents.rewrites.program import Refused
@@ -22,24 +22,30 @@ _DEPTH = 8
 
 
 def needs_same_threads(
-    kernel: Function, loops: Sequence[StridedLoop], reachable: Reachable
+    kernel: Function, mappings: Mapping[StridedLoop, str], reachable: Reachable
 ) -> Refused | None:
-    """Refuses where a thread may rely on what it alone wrote: no barrier stands in between.
+    """Refuses where a thread may rely on what it alone read or wrote: no barrier stands in between.
 
-    Changing which thread handles which element is safe only if a barrier separates the writes of
-    a changed loop from uses elsewhere in the kernel, or the other way round.
+    Args:
+        kernel: The kernel.
+        mappings: The loops that change, and what decides which thread has which element in each.
+            Among loops with the same mapping every thread keeps its own elements.
+        reachable: What the names of the kernel may mean.
     """
     scope = Scope(kernel, reachable)
     barriers = _barriers(kernel, reachable)
     everywhere = _elements(kernel.body)
-    for loop in loops:
+    for loop, mapping in mappings.items():
+        alike = [loop.node]
+        if _is_steady(loop, scope):
+            alike += [other.node for other, same in mappings.items() if same == mapping]
         own = [n for n in everywhere if inside(n, loop.node)]
         used = {_root(n, scope) for n in own} - {""}
         written = {_root(n, scope) for n in own if assignment_of(n) is not None}
         for node in everywhere:
             root = _root(node, scope)
             shares = root in written or (root in used and assignment_of(node) is not None)
-            if inside(node, loop.node) or not shares:
+            if not shares or any(inside(node, other) for other in alike):
                 continue
             low, high = sorted((loop.node.start_byte, node.start_byte))
             between = any(low < barrier < high for barrier in barriers)
@@ -47,6 +53,13 @@ def needs_same_threads(
                 what = f"{root} passes between loops without a barrier"
                 return Refused(what, line_of(node))
     return None
+
+
+def _is_steady(loop: StridedLoop, scope: Scope) -> bool:
+    """Tells whether the names in a loop's header mean the same all over the kernel."""
+    header = (loop.start, loop.bound, loop.step)
+    names = {text_of(leaf) for node in header for leaf in find(node, "identifier")}
+    return not any(scope.assigned.get(name) for name in names)
 
 
 def _elements(body: Node) -> list[Node]:

@@ -122,6 +122,14 @@ class VectorLoop:
     unroll: int
     whole: bool
 
+    @property
+    def mapping(self) -> str:
+        """What decides which thread has which element: equal texts, equal mappings."""
+        loop = self.loop
+        parts = [text_of(node) for node in (loop.start, loop.bound, loop.step)]
+        parts += sorted({f"{s.address}:{s.accesses[0].base.type}" for s in self.streams})
+        return "; ".join(parts)
+
     def text(self) -> str:
         """Returns the lines that go in front of the original loop."""
         names, loop = self.names, self.loop

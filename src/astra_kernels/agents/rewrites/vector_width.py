@@ -82,7 +82,7 @@ def _widening(reachable: Reachable, width: int, unroll: int) -> _Widening:
             refusals.append(Refused(f"{kernel.name} does not parse cleanly", line))
             continue
         plans = _plans(Scope(kernel, reachable), (width, unroll), refusals, skipped)
-        reason = needs_same_threads(kernel, [plan.loop for plan in plans], reachable)
+        reason = needs_same_threads(kernel, {plan.loop: plan.mapping for plan in plans}, reachable)
         if reason is not None:
             refusals.insert(0, reason)
         else:

@@ -65,6 +65,14 @@ def test_the_check_notices_a_wrong_kernel(bench):
     assert "argument 0" in bench.check(case, {case.file: wrong})
 
 
+@pytest.mark.flashinfer
+def test_the_program_s_own_headers_are_compiled(bench):
+    case = case_named("flashinfer_activation")
+    sources = dict(case.program().sources)
+    wrong = sources[case.header].replace("out_vec[i] = Activation", "out_vec[i] = 2.f * Activation")
+    assert "argument 0" in bench.check(case, {**sources, case.header: wrong}, sizes=1)
+
+
 def test_all_three_together_are_right(bench):
     case = case_named("silu_and_mul")
     program = case.program()

@@ -65,7 +65,8 @@ def test_an_illegal_address(on_gpu):
 
 def test_an_endless_kernel(on_gpu):
     loop = edited(
-        "out[row * hidden + i] =", "for (volatile int i = 1; i;) {}\n    out[row * hidden + i] ="
+        "out[row * hidden + i] =",
+        "while (hidden > 0) __nanosleep(1000);\n    out[row * hidden + i] =",
     )
     outcome = on_gpu(loop, limits=Limits(correctness_s=8))
     assert outcome.outcome == "timed_out"

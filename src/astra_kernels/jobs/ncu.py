@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from astra_kernels.errors import MachineFault
 from astra_kernels.jobs.correctness import Subject
 from astra_kernels.jobs.prepare import Bench
 from astra_kernels.jobs.spec import WorkloadSpec
@@ -97,6 +98,8 @@ def profile(
         )
         try:
             finished = run_child(request, Setting(_DEADLINE_S, readable, prefix), _heard)
+        except MachineFault as fault:
+            return {}, f"no profile: {fault}"
         finally:
             for descriptor in results:
                 os.close(descriptor)

@@ -107,9 +107,9 @@ class Limits:
     time_s: float = 300.0
     checked_elements: int = 8_000_000
     """On a simulated device a workload with more tensor elements runs a sample of its blocks and is not checked."""
-    target_interval: float = 0.01
-    """Timing repeats until the ratio's interval is this narrow, relative, or `max_rounds` is reached."""
-    min_rounds: int = 10
+    target_interval: float = 0.005
+    """A timing process repeats until half the interval of its ratio is this narrow, relative, or `max_rounds` ran."""
+    min_rounds: int = 20
     max_rounds: int = 60
     processes: int = 2
     """Timing is repeated in as many processes; intervals resample them too."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from astra_kernels.devices.sim import built_simulator
@@ -73,19 +74,24 @@ class Child:
         self._answer_read, self._answer_write = os.pipe()
         self._go_read, self._go_write = os.pipe()
         self._request_fd = sealed("request", request.encode())
-        self._thread = threading.Thread(target=self._run, name="child", daemon=True)
+        self._heard: queue.SimpleQueue[tuple[Event, float] | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name="child", daemon=True)
+            for work in (self._run, self._listen)
+        ]
         self.sandbox = ""
         self.output = ""
 
     def __enter__(self) -> Child:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         for _ in range(_LEAD):
             self.go_on()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        self._thread.join()
+        self._join()
         os.close(self._answer_read)
         os.close(self._request_fd)
 
@@ -109,24 +115,15 @@ class Child:
             SetupError: the child lacks a package.
             UserError: the device is unknown.
         """
-        rest = b""
-        while chunk := os.read(self._answer_read, 1 << 20):
-            arrived = time.perf_counter()
-            *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > _LONGEST_LINE:
-                break
-            for line in lines:
-                try:
-                    event = decode_event(line)
-                except ValueError:
-                    continue  # not ours: the candidate wrote to the pipe
-                if event.kind == "begin":
-                    self._current = event.index
-                if event.kind == "end":
-                    self._finished = True
-                if event.kind == "machine":
-                    _raise_machine(event)
-                yield event, arrived
+        while (heard := self._heard.get()) is not None:
+            event, arrived = heard
+            if event.kind == "begin":
+                self._current = event.index
+            if event.kind == "end":
+                self._finished = True
+            if event.kind == "machine":
+                _raise_machine(event)
+            yield event, arrived
 
     def ending(self) -> Ending | None:
         """How the child ended, or None when it finished.
@@ -135,7 +132,7 @@ class Child:
             MachineFault: the sandbox failed, or memory ran out.
         """
         self.stop()
-        self._thread.join()
+        self._join()
         if self._failure is not None:
             raise self._failure
         completed = self._completed
@@ -148,6 +145,23 @@ class Child:
         if self._finished:
             return None
         return Ending("crashed", _words(completed), self._current)
+
+    def _join(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def _listen(self) -> None:
+        """Reads the answers as they come, so that a busy supervisor does not blur their times."""
+        rest = b""
+        while chunk := os.read(self._answer_read, 1 << 20):
+            arrived = time.perf_counter()
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) > _LONGEST_LINE:
+                rest = b""  # not ours: the candidate wrote to the pipe
+            for line in lines:
+                with contextlib.suppress(ValueError):  # likewise
+                    self._heard.put((decode_event(line), arrived))
+        self._heard.put(None)
 
     def _run(self) -> None:
         killed_before = _kills_for_memory()
@@ -180,13 +194,18 @@ class Child:
             "OPENBLAS_NUM_THREADS": "1",
         }
         if not request.device.startswith("sim:"):
-            return gpu_policy(
+            policy = gpu_policy(
                 scratch,
                 self._deadline_s,
                 readable=(*self._readable, *libraries),
                 environment=environment,
                 pass_fds=descriptors,
             )
+            if not self._prefix:
+                return policy
+            # A profiler talks to the process that it starts over TCP, and the driver names the threads
+            # of that process, whose number is not known yet, through /proc.
+            return replace(policy, network=True, writable=(*policy.writable, Path("/proc")))
         native = built_simulator()  # here, because the child cannot write to the cache
         return SandboxPolicy(
             scratch=scratch,

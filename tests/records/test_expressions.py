@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,10 +31,8 @@ def test_arithmetic_is_pythons(text, a, b):
 
 @given(st.text(max_size=40))
 def test_any_text_gives_a_number_or_a_value_error(text):
-    try:
+    with contextlib.suppress(ValueError):
         evaluate(text, {"a": 1})
-    except ValueError:
-        pass
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_any_text_gives_a_number_or_a_value_error(text):
     ],
 )
 def test_nothing_outside_the_grammar_runs(text):
-    with pytest.raises(ValueError, match="cannot evaluate|is not"):
+    with pytest.raises(ValueError, match=r"cannot evaluate|is not"):
         evaluate(text, {"a": 1})
 
 

@@ -18,9 +18,12 @@ def alone_on(device: str) -> Iterator[None]:
     """Keeps other jobs of this machine from timing on `device` at the same time; waits for its turn."""
     name = "".join(c if c.isalnum() else "-" for c in device)
     path = Path(tempfile.gettempdir(), f"astra-{os.getuid()}-{name}.lock")
-    with path.open("w", encoding="ascii") as lock:
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(lock)
 
 
 def other_processes(ordinal: int) -> tuple[str, ...] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class Subject:
 
     program: Program
     cuda_runtime: str
+    source_root: str
+    """Where the sources lay when they were compiled; line information names files below it."""
     baseline: Mapping[str, Accuracies] | None
     """The baseline's errors by workload; None when the program is judged alone."""
 
@@ -135,6 +137,9 @@ def _verdict(
     result_fd, event = answer
     uuid = prepared.workload.uuid
     failure = _fault(event.data, uuid, bench.spec.limits.correctness_s)
+    if isinstance(failure, Unsafe) and failure.file is not None:
+        file = failure.file.removeprefix(subject.source_root).lstrip("/")
+        failure = replace(failure, file=file)
     if failure is not None:
         return failure
     checked.launches[uuid] = list(event.data.get("launches", ()))

@@ -27,7 +27,7 @@ from astra_kernels.jobs.programs import (
     sound_baseline,
     wire_program,
 )
-from astra_kernels.jobs.spec import JobSpec, WorkloadSpec
+from astra_kernels.jobs.spec import JobSpec, ProgramSpec, WorkloadSpec
 from astra_kernels.jobs.timing import Contest, measure
 from astra_kernels.languages.cuda.outcome import BuildFailure, Built
 from astra_kernels.records.evaluation import (
@@ -82,7 +82,7 @@ class Gates:
             programs["baseline"] = spec.baseline
         builds = self._shop.start(programs)
         try:
-            for workload in spec.workloads:
+            for workload in next(self._bench.batches(spec.workloads), []):
                 self._bench.prepared(workload)  # while the compiler runs
             with ThreadPoolExecutor(max_workers=1) as pool:
                 return self._judged(builds, pool)
@@ -133,7 +133,7 @@ class Gates:
         disassembly = pool.submit(sass_mix, built, self._shop.toolchain)
         known = self._baseline_facts(baseline)
         alone = self._spec.candidate is None
-        subject = self._subject(built, None if alone else known)
+        subject = self._subject(built, self._spec.subject, None if alone else known)
         checked, failure = check(self._bench, subject, self._spec.workloads)
         self._note(checked, built)
         if failure is not None:
@@ -142,7 +142,9 @@ class Gates:
             known = Known(checked.accuracy, _modelled(checked))
         times = self._modelled(checked, known)
         if not self._bench.simulated:
-            rival = subject if baseline is None else self._subject(baseline, None)
+            rival = subject
+            if baseline is not None:
+                rival = self._subject(baseline, self._spec.baseline, None)
             measured = self._measured((rival, subject), checked, known)
             if not isinstance(measured, TimeGate):
                 return measured
@@ -159,9 +161,10 @@ class Gates:
             geomean=times.geomean,
         )
 
-    def _subject(self, built: Built, known: Known | None) -> Subject:
+    def _subject(self, built: Built, program: ProgramSpec, known: Known | None) -> Subject:
         return Subject(
-            program=wire_program(built, self._spec.baseline.entry_symbol),
+            program=wire_program(built, program.entry_symbol),
+            source_root=built.source_root,
             cuda_runtime=str(self._shop.cuda_runtime),
             baseline=None if known is None else known.accuracy,
         )
@@ -184,7 +187,8 @@ class Gates:
         )
         missing = [w for w in workloads if self._unknown(w)]
         if baseline is not None and missing:
-            checked, failure = check(self._bench, self._subject(baseline, None), missing)
+            subject = self._subject(baseline, self._spec.baseline, None)
+            checked, failure = check(self._bench, subject, missing)
             sound_baseline(baseline, failure)
             known.accuracy.update(checked.accuracy)
             known.modelled_us.update(_modelled(checked))

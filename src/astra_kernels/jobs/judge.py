@@ -107,9 +107,7 @@ def _broken(
     if output.compare == "quantised" and yardstick.baseline is not None:
         return errors.worst, _quantised(output, accuracy, yardstick.baseline)
     if not is_floating(output.dtype):
-        return errors.worst, None if yardstick.tolerance or errors.max_ulp <= 1 else (
-            f"a quantised value is {errors.max_ulp:g} steps off; alone, one step is allowed"
-        )
+        return errors.worst, _off_by_more_than_a_step(accuracy)
     if errors.first_misplaced is not None:
         return errors.first_misplaced, (
             f"NaN and infinity must be where the oracle has them; {errors.misplaced} elements disagree"
@@ -129,6 +127,12 @@ def _exact(accuracy: OutputAccuracy) -> str | None:
     if not accuracy.mismatches:
         return None
     return f"the output is exact, but {accuracy.mismatches} of {accuracy.elements} elements differ"
+
+
+def _off_by_more_than_a_step(accuracy: OutputAccuracy) -> str | None:
+    if accuracy.max_ulp <= 1:
+        return None
+    return f"a quantised value is {accuracy.max_ulp:g} steps off; judged alone, one step is allowed"
 
 
 def _quantised(

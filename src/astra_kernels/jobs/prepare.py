@@ -9,15 +9,16 @@ from functools import partial
 from pathlib import Path
 
 from astra_kernels.jobs.inputs import Inputs, InputSource
-from astra_kernels.jobs.layout import Layout, fill_image, lay_out, total_elements
+from astra_kernels.jobs.layout import Layout, buffer_sizes, fill_image, lay_out, total_elements
 from astra_kernels.jobs.memory import result_area, sealed_image
 from astra_kernels.jobs.oracle import Expected, Oracle
 from astra_kernels.jobs.reference import Reference
 from astra_kernels.jobs.spec import JobSpec, WorkloadSpec
 from astra_kernels.jobs.wire import Call
 
-BATCH_BYTES = 12 << 30
-"""Images of more bytes than this are not held at one time."""
+_MOST_BYTES = 12 << 30
+_SHARE_OF_MEMORY = 16
+"""Images at one time may take this part of the free memory: inputs, oracle and results come on top."""
 
 
 @dataclass
@@ -121,15 +122,38 @@ class Bench:
             self._oracle.forget(workload)
 
     def batches(self, workloads: Iterable[WorkloadSpec]) -> Iterator[list[WorkloadSpec]]:
-        """Splits `workloads` into groups whose images fit in memory together."""
-        batch: list[WorkloadSpec] = []
+        """Splits `workloads` into groups that fit in memory together.
+
+        If there are several, only one is held at a time, and made again when it is asked for again.
+        """
+        groups = list(self._groups(workloads))
+        for group in groups:
+            yield group
+            if len(groups) > 1:
+                self.release(group)
+
+    def _groups(self, workloads: Iterable[WorkloadSpec]) -> Iterator[list[WorkloadSpec]]:
+        limit = min(_MOST_BYTES, _available_bytes() // _SHARE_OF_MEMORY)
+        group: list[WorkloadSpec] = []
         held = 0
         for workload in workloads:
-            size = self.prepared(workload).layout.size
-            if batch and held + size > BATCH_BYTES:
-                yield batch
-                batch, held = [], 0
-            batch.append(workload)
+            size = (
+                sum(buffer_sizes(self.spec, workload).values()) if self.is_checked(workload) else 0
+            )
+            if group and held + size > limit:
+                yield group
+                group, held = [], 0
+            group.append(workload)
             held += size
-        if batch:
-            yield batch
+        if group:
+            yield group
+
+
+def _available_bytes() -> int:
+    """Memory that programs may still use; a generous guess where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return _MOST_BYTES * _SHARE_OF_MEMORY
+    kilobytes = next((int(x.split()[1]) for x in lines if x.startswith("MemAvailable:")), 0)
+    return kilobytes * 1024 or _MOST_BYTES * _SHARE_OF_MEMORY

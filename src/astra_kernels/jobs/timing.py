@@ -139,7 +139,7 @@ def _measure_batch(
         )
 
         def heard(event: Event, arrived: float) -> bool:
-            if event.kind == "ready" or event.detail == "floor":
+            if event.kind == "ready" or event.detail == "ceilings":
                 timed.facts.update(event.data)
             elif event.kind == "mark":
                 marks[event.detail] = arrived

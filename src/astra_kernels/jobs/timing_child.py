@@ -17,7 +17,7 @@ from typing import Any
 
 from astra_kernels.devices.cuda import CudaDevice, driver_call
 from astra_kernels.devices.cuda_graph import Graph, NotCapturable, Stopwatch, capture
-from astra_kernels.devices.cuda_probe import launch_floor_us
+from astra_kernels.devices.cuda_probe import copy_bandwidth_gb_s, launch_floor_us
 from astra_kernels.devices.device import Device, Entry, c_value
 from astra_kernels.errors import MachineFault
 from astra_kernels.jobs.calling import Channel, addresses_in, bound_arguments, load_programs
@@ -40,7 +40,11 @@ def time_calls(request: Request, device: Device, channel: Channel) -> None:
     """Times every call of the request."""
     if not isinstance(device, CudaDevice) or request.timing is None:
         raise MachineFault(f"{request.device} cannot be timed")
-    channel.tell(Event(kind="mark", detail="floor", data={"launch_us": launch_floor_us(device)}))
+    ceilings = {
+        "launch_floor_us": round(launch_floor_us(device), 4),
+        "copy_gb_s": round(copy_bandwidth_gb_s(device), 1),
+    }
+    channel.tell(Event(kind="mark", detail="ceilings", data=ceilings))
     entries = load_programs(request, device)
     for index, call in enumerate(request.calls):
         if not channel.may_go_on():

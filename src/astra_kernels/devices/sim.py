@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,9 +19,17 @@ from astra_kernels.devices.device import (
     ProgramRefused,
     c_value,
 )
+from astra_kernels.devices.sim_metrics import launch_metrics
 from astra_kernels.errors import SetupError, UserError
 from astra_kernels.simulator import Fault as SimulatedFault
-from astra_kernels.simulator import FaultKind, SimulatorOptions, machine_names
+from astra_kernels.simulator import (
+    FaultKind,
+    Resources,
+    SimulatorOptions,
+    machine_names,
+    model_time,
+    stated_error,
+)
 from astra_kernels.simulator import Launch as SimulatedLaunch
 from astra_kernels.simulator.device import Simulator
 from astra_kernels.simulator.errors import SimulatorRefusal, SimulatorSetupError
@@ -28,6 +37,8 @@ from astra_kernels.simulator.native import native_library
 
 SAMPLED_BLOCKS = 64
 """Blocks that run of a launch that is only sampled."""
+_TYPICAL_REGISTERS = 32
+"""Of a kernel for which the build reported none."""
 
 
 def built_simulator() -> Path:
@@ -126,23 +137,27 @@ class SimulatedDevice:
         """Nothing to give back: the simulated device is this process."""
 
     def _launch(self, launch: SimulatedLaunch) -> Launch:
+        machine = self._simulator.machine
+        resources = Resources(self._registers.get(launch.kernel, _TYPICAL_REGISTERS))
+        try:
+            modelled = model_time(launch, machine, resources)
+        except ValueError:  # no block fits, which the launcher was told by an error code
+            modelled = None
         return Launch(
             kernel=launch.kernel,
             grid=launch.grid,
             block=launch.block,
             dynamic_shared_bytes=launch.dynamic_shared_bytes,
-            metrics=_metrics(launch),
+            metrics=launch_metrics(launch, machine, resources, modelled),
+            modelled_us=None if modelled is None else modelled.device_us,
+            model_error=_ratio_error(),
             sampled_blocks=(launch.executed_blocks, launch.blocks) if launch.sampled else None,
         )
 
 
-def _metrics(launch: SimulatedLaunch) -> dict[str, float]:
-    if launch.counters is None:
-        return {}
-    metrics: dict[str, float] = dict(launch.counters.metrics)
-    metrics["dram__bytes_read.sum"] = launch.counters.dram_bytes_read
-    metrics["dram__bytes_write.sum"] = launch.counters.dram_bytes_written
-    return metrics
+def _ratio_error() -> float:
+    """Relative error of a quotient of two modelled times whose errors are independent."""
+    return math.sqrt(2) * stated_error().root_mean_square
 
 
 def _fault(fault: SimulatedFault) -> Fault:

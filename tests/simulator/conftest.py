@@ -52,14 +52,32 @@ def built(toolchain, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def flashinfer_library(toolchain, tmp_path_factory):
+def flashinfer_built(toolchain, tmp_path_factory):
     package = importlib.util.find_spec("flashinfer")
     include = Path(package.origin).parent / "data" / "include"
     folder = tmp_path_factory.mktemp("flashinfer")
     for header in ("cublasLt.h", "cublas_v2.h", "curand_kernel.h"):
         (folder / header).touch()  # norm.cuh includes them and uses nothing of them
     flags = ("--no-compress", f"-I{folder}", f"-I{include}")
-    return compile_library(toolchain, SOURCES / "flashinfer.cu", folder / "flashinfer.so", *flags)
+    names = ("flashinfer", "measured")
+    with ThreadPoolExecutor(2) as pool:
+        paths = pool.map(
+            lambda name: compile_library(
+                toolchain, SOURCES / f"{name}.cu", folder / f"{name}.so", *flags
+            ),
+            names,
+        )
+        return dict(zip(names, paths, strict=True))
+
+
+@pytest.fixture(scope="session")
+def flashinfer_library(flashinfer_built):
+    return flashinfer_built["flashinfer"]
+
+
+@pytest.fixture(scope="session")
+def measured_library(flashinfer_built):
+    return flashinfer_built["measured"]
 
 
 class Device:

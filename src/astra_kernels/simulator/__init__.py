@@ -14,6 +14,7 @@ from astra_kernels.simulator.errors import (
 )
 from astra_kernels.simulator.library import Library
 from astra_kernels.simulator.machine import Machine, load_machine, machine_names
+from astra_kernels.simulator.occupancy import Limiter, Occupancy, occupancy
 from astra_kernels.simulator.records import (
     Counters,
     Fault,
@@ -23,8 +24,18 @@ from astra_kernels.simulator.records import (
     SimulatorOptions,
     SourceLine,
 )
+from astra_kernels.simulator.timemodel import (
+    Bound,
+    ModelledTime,
+    Resources,
+    StatedError,
+    model_time,
+    model_time_us,
+    stated_error,
+)
 
 __all__ = [
+    "Bound",
     "CompressedFatbin",
     "Counters",
     "Fault",
@@ -32,15 +43,24 @@ __all__ = [
     "InvalidPtx",
     "Launch",
     "Library",
+    "Limiter",
     "LineCounters",
     "Machine",
     "MissingSymbol",
+    "ModelledTime",
+    "Occupancy",
+    "Resources",
     "Simulator",
     "SimulatorOptions",
     "SimulatorRefusal",
     "SimulatorSetupError",
     "SourceLine",
+    "StatedError",
     "UnsupportedPtx",
     "load_machine",
     "machine_names",
+    "model_time",
+    "model_time_us",
+    "occupancy",
+    "stated_error",
 ]

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_kernels.simulator.executor_interface import COUNTER_NAMES, LaunchResult
+from astra_kernels.simulator.issue_cost import issue_slots
 from astra_kernels.simulator.lowering.lower import LoweredKernel
 from astra_kernels.simulator.lowering.microcode import MicroOp, Space
+from astra_kernels.simulator.lowering.rounds import round_weights
 from astra_kernels.simulator.records import Counters, LineCounters, SourceLine
 
 WORK_KINDS = ("fp32", "fp64", "fp16", "xu", "alu", "lsu", "control", "sync")
@@ -111,8 +113,27 @@ def _lines(rows: list[_Row]) -> dict[SourceLine, LineCounters]:
     return {line: LineCounters(*sums) for line, sums in lines.items()}
 
 
+def _slots(rows: list[_Row]) -> tuple[float, float]:
+    others = special = 0.0
+    for row in rows:
+        if row.counts["warps"]:
+            other, xu = issue_slots(row.operation)
+            others += other * row.counts["warps"]
+            special += xu * row.counts["warps"]
+    return others + special, special
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """How large a launch is, and how many of its blocks ran."""
+
+    blocks: int
+    executed: int
+    warps_per_block: int
+
+
 def summarise(
-    kernel: LoweredKernel, raw: NDArray[np.uint64], result: LaunchResult, scale: float
+    kernel: LoweredKernel, raw: NDArray[np.uint64], result: LaunchResult, geometry: Sampled
 ) -> Counters:
     """Counters of a launch.
 
@@ -120,8 +141,9 @@ def summarise(
         kernel: What ran.
         raw: One row of counts for each micro-operation.
         result: The executor's totals.
-        scale: Blocks of the grid over blocks executed.
+        geometry: How many blocks and warps there are, and how many blocks ran.
     """
+    scale = geometry.blocks / geometry.executed
     scaled = np.rint(raw.astype(np.float64) * scale).astype(np.int64).tolist()
     rows = [
         _Row(operation, dict(zip(COUNTER_NAMES, counts, strict=True)))
@@ -133,9 +155,17 @@ def summarise(
         if row.operation.counted:
             instructions[kind_of_work(row.operation)] += row.counts["warps"]
     issued = metrics["smsp__inst_executed.sum"]
+    slots, xu = _slots(rows)
+    rounds = sum(
+        weight * row.counts["warps"]
+        for weight, row in zip(round_weights(kernel.microcode), rows, strict=True)
+    )
     return Counters(
         metrics=metrics,
         instructions=instructions,
+        issue_slots=slots,
+        xu_slots=xu,
+        load_rounds=rounds / (geometry.blocks * geometry.warps_per_block),
         active_lanes=metrics["smsp__thread_inst_executed.sum"] / issued if issued else 0.0,
         dram_bytes_read=round(result.bytes_read * scale),
         dram_bytes_written=round(result.bytes_written * scale),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_kernels.simulator.counting import summarise
+from astra_kernels.simulator.counting import Sampled, summarise
 from astra_kernels.simulator.executor_interface import (
     COUNTER_NAMES,
     Executor,
@@ -46,6 +46,11 @@ class Geometry:
     def blocks(self) -> int:
         """Blocks in the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def warps_per_block(self) -> int:
+        """Warps of a block, the last one perhaps partly empty."""
+        return -(-self.block[0] * self.block[1] * self.block[2] // 32)
 
 
 def choose_blocks(blocks: int, options: SimulatorOptions) -> NDArray[np.uint64] | None:
@@ -100,7 +105,12 @@ def run_launch(
         dynamic_shared_bytes=geometry.dynamic_shared_bytes,
         executed_blocks=executed,
         counters=(
-            summarise(kernel.lowered, counters, result, geometry.blocks / executed)
+            summarise(
+                kernel.lowered,
+                counters,
+                result,
+                Sampled(geometry.blocks, executed, geometry.warps_per_block),
+            )
             if counted
             else None
         ),

@@ -47,7 +47,7 @@ class Machine:
 
 def machine_names() -> list[str]:
     """The machines that `load_machine` knows."""
-    return sorted(path.stem for path in _FOLDER.glob("*.json") if "_measured" not in path.stem)
+    return sorted(path.stem for path in _FOLDER.glob("*.json") if "_" not in path.stem)
 
 
 def load_machine(name: str) -> Machine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -80,6 +80,9 @@ class Counters:
             instructions, which ptxas merges, splits and schedules differently.
         instructions: Warp instructions by kind of work (`fp32`, `fp64`, `fp16`, `xu`, `alu`, `lsu`,
             `control`, `sync`).
+        issue_slots: Warp instructions that machine code would issue for these, by estimate.
+        xu_slots: Those of them for the special-function unit.
+        load_rounds: How often a warp waits for global loads, on average (`lowering/rounds.py`).
         active_lanes: Mean number of lanes active in an instruction, 32 without divergence.
         dram_bytes_read: Distinct 32-byte sectors read, times 32: what must come from DRAM at least
             once when caches are cold.
@@ -90,6 +93,9 @@ class Counters:
 
     metrics: dict[str, int]
     instructions: dict[str, int]
+    issue_slots: float
+    xu_slots: float
+    load_rounds: float
     active_lanes: float
     dram_bytes_read: int
     dram_bytes_written: int
@@ -158,10 +164,3 @@ class SimulatorOptions:
     block_sample: int | None = None
     step_limit: int = 20_000_000
     counters: bool = True
-
-
-@dataclass
-class Recorded:
-    """Launches and refusals since they were last taken."""
-
-    launches: list[Launch] = field(default_factory=list)

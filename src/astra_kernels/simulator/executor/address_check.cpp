@@ -116,15 +116,25 @@ bool Interpreter::shared_pointers(Warp& warp, const Addresses& at, Mask mask, Po
   if (lane >= 0) return fail(FaultKind::SharedBounds, warp, lane, at.of[lane], bytes);
   for (int i = 0; i < kLanes; ++i) pointers.of[i] = shared_.data() + at.of[i];
   pointers.contiguous = is_contiguous(at, mask, bytes);
-  if (counters_) {
-    InstructionCounters& counters = counters_[pc_];
-    const int words = bytes > 4 ? bytes / 4 : 1;
-    ++counters.requests;
-    counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
-    counters.transactions +=
-        std::uint64_t(pointers.contiguous ? words : count_wavefronts(at, mask, bytes));
-  }
+  if (counters_) count_shared(at, mask, pointers.contiguous);
   return true;
+}
+
+void Interpreter::count_shared(const Addresses& at, Mask mask, bool contiguous) {
+  const std::uint8_t merged = request_.code[pc_].counted_bytes;
+  if (merged == kMerged) return;
+  InstructionCounters& counters = counters_[pc_];
+  const int bytes = merged ? merged : access_bytes_;
+  int wavefronts = 0;
+  if (merged && misaligned_lane(at, mask, merged) >= 0) {
+    wavefronts = count_wavefronts(at, mask, access_bytes_) * (merged / access_bytes_);
+  } else {
+    const int words = bytes > 4 ? bytes / 4 : 1;
+    wavefronts = contiguous && !merged ? words : count_wavefronts(at, mask, bytes);
+  }
+  ++counters.requests;
+  counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
+  counters.transactions += std::uint64_t(wavefronts);
 }
 
 bool Interpreter::local_pointers(Warp& warp, const Addresses& at, Mask mask, Pointers& pointers) {

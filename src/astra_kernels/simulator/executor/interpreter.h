@@ -78,6 +78,7 @@ class Interpreter {
   bool global_pointers(Warp& warp, const Addresses& at, Mask mask, bool writes, Pointers& pointers);
   bool shared_pointers(Warp& warp, const Addresses& at, Mask mask, Pointers& pointers);
   bool local_pointers(Warp& warp, const Addresses& at, Mask mask, Pointers& pointers);
+  void count_shared(const Addresses& at, Mask mask, bool contiguous);
   void mark_sectors(const Addresses& at, Mask mask, bool writes, bool contiguous);
 
   // warp_operations.cpp

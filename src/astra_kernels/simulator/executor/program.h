@@ -25,6 +25,9 @@ enum class Handler : std::uint16_t {
 constexpr bool threads_meet(Handler handler) { return handler >= Handler::barrier; }
 constexpr bool lanes_meet(Handler handler) { return handler >= Handler::warp_barrier; }
 
+// `counted_bytes` of an access that another one counts for.
+constexpr std::uint8_t kMerged = 255;
+
 // The source that names the lanes of an instruction for which lanes meet.
 constexpr int kMembers = 5;
 
@@ -55,7 +58,8 @@ struct Instruction {
   std::uint8_t sign_extend;
   std::uint8_t mode;         // shuffle, vote, match, reduction: which one
   std::uint8_t address_bytes;  // 4 or 8: width of the address operand
-  std::uint8_t padding[3];
+  std::uint8_t counted_bytes;  // of shared memory, with the neighbours merged into it (merge.py)
+  std::uint8_t padding[2];
   std::int64_t copy_offset;  // added to the second address of an asynchronous copy
 };
 static_assert(sizeof(Instruction) == 80);

@@ -47,7 +47,8 @@ def _successors(microcode: Microcode, index: int) -> list[int]:
     return following
 
 
-def _block_starts(microcode: Microcode) -> list[int]:
+def block_starts(microcode: Microcode) -> list[int]:
+    """Where the basic blocks of a kernel start."""
     starts = {0, *microcode.labels.values()}
     for index, operation in enumerate(microcode.operations):
         if operation.handler in ("branch", "exit"):
@@ -61,7 +62,7 @@ class _Liveness:
     def __init__(self, microcode: Microcode) -> None:
         self.microcode = microcode
         self.numbers: dict[Register, int] = {}
-        self.starts = _block_starts(microcode)
+        self.starts = block_starts(microcode)
         self.ends = [*self.starts[1:], len(microcode.operations)]
         block_at = {start: block for block, start in enumerate(self.starts)}
         self._used: list[int] = []

@@ -37,13 +37,13 @@ INSTRUCTION = np.dtype(
         "names": [
             "handler", "operation", "register_kind", "guard_negated", "counted", "space", "guard",
             "results", "sources", "target", "immediate", "element_bytes", "elements",
-            "sign_extend", "mode", "address_bytes", "copy_offset",
+            "sign_extend", "mode", "address_bytes", "counted_bytes", "copy_offset",
         ],
         "formats": [
             "u2", "u2", "u1", "u1", "u1", "u1", "i4", "4i4", "6i4", "i4", "i8",
-            "u1", "u1", "u1", "u1", "u1", "i8",
+            "u1", "u1", "u1", "u1", "u1", "u1", "i8",
         ],
-        "offsets": [0, 2, 4, 5, 6, 7, 8, 12, 28, 52, 56, 64, 65, 66, 67, 68, 72],
+        "offsets": [0, 2, 4, 5, 6, 7, 8, 12, 28, 52, 56, 64, 65, 66, 67, 68, 69, 72],
         "itemsize": 80,
     }
 )  # fmt: skip
@@ -161,12 +161,13 @@ def _register_kind(operation: MicroOp) -> Kind:
     return operation.memory.register_kind
 
 
-def _encode_memory(row: NDArray[np.void], operation: MicroOp) -> None:
+def _encode_memory(row: np.void, operation: MicroOp) -> None:
     memory = operation.memory
     row["space"] = memory.space
     row["element_bytes"] = memory.element_bytes
     row["elements"] = memory.elements
     row["sign_extend"] = memory.sign_extend
+    row["counted_bytes"] = memory.counted_bytes
     row["copy_offset"] = memory.copy_offset
     if operation.sources and operation.sources[0] is not None:
         row["address_bytes"] = 8 if operation.sources[0].kind == Kind.LANES64 else 4

@@ -90,15 +90,11 @@ def translate_load(t: Translator, instruction: Instruction) -> None:
         t.refuse("a vector of another length")
     signed = modifiers.type.startswith("s")
     size = TYPE_BYTES[modifiers.type]
-    is_parameter = "param" in instruction.parts and isinstance(address, Address)
-    if is_parameter and isinstance(address.base, Name):
+    is_parameter = "param" in instruction.parts
+    if is_parameter and isinstance(address, Address) and isinstance(address.base, Name):
         if address.base.name in t.frame.parameters:
-            offset = t.frame.parameters[address.base.name][0] + address.offset
-            for index, register in enumerate(registers):
-                if register is not None:
-                    value = Parameter(offset + index * size, size, signed, register.kind)
-                    name = "move.64" if register.kind == Kind.LANES64 else "move.32"
-                    t.elementwise(name, register, value)
+            start = t.frame.parameters[address.base.name][0] + address.offset
+            _load_parameter(t, registers, start, size, signed)
             return
         if address.base.name in t.frame.local:
             modifiers.space = Space.LOCAL
@@ -114,6 +110,16 @@ def translate_load(t: Translator, instruction: Instruction) -> None:
         MicroOp("load", results=tuple(registers), sources=(base,), immediate=offset, memory=fields)
     )
     t.operations[-1].counted &= not (is_parameter and modifiers.space == Space.LOCAL)
+
+
+def _load_parameter(
+    t: Translator, registers: list[Register | None], start: int, size: int, signed: bool
+) -> None:
+    for index, register in enumerate(registers):
+        if register is not None:
+            value = Parameter(start + index * size, size, signed, register.kind)
+            name = "move.64" if register.kind == Kind.LANES64 else "move.32"
+            t.elementwise(name, register, value)
 
 
 def _data_kind(t: Translator, registers: list[Register | None], ptx_type: str) -> Kind:

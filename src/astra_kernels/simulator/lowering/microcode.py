@@ -30,6 +30,8 @@ class Space(IntEnum):
 
 SHARED_WINDOW = 1 << 60
 LOCAL_WINDOW = 2 << 60
+# `MemoryFields.counted_bytes` of an access that an earlier one counts for.
+MERGED = 255
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,8 @@ class MemoryFields:
         sign_extend: Whether a narrow element is extended by its sign.
         register_kind: Of the data's registers.
         copy_offset: Added to the second address of an asynchronous copy.
+        counted_bytes: Bytes a lane that this access counts for together with its neighbours, `MERGED`
+            when it is one of those, 0 when it stands alone.
     """
 
     space: Space = Space.GLOBAL
@@ -115,6 +119,7 @@ class MemoryFields:
     sign_extend: bool = False
     register_kind: Kind = Kind.LANES32
     copy_offset: int = 0
+    counted_bytes: int = 0
 
 
 @dataclass

@@ -6,6 +6,7 @@ family takes, or whose full name the executor does not have, is refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -28,14 +29,14 @@ from astra_kernels.simulator.ptx.operands import TYPE_BYTES
 from astra_kernels.simulator.ptx.syntax import Instruction, Literal, Name, Not, Operand
 
 _THREAD_VALUES = {"%tid.x", "%tid.y", "%tid.z", "%warpid"}
-_LANE_VALUES = {
+_LANE_VALUES: dict[str, Callable[[int], int]] = {
     "%laneid": lambda lane: lane,
     "%lanemask_eq": lambda lane: 1 << lane,
     "%lanemask_lt": lambda lane: (1 << lane) - 1,
     "%lanemask_le": lambda lane: (2 << lane) - 1,
     "%lanemask_gt": lambda lane: 0xFFFFFFFF & ~((2 << lane) - 1),
     "%lanemask_ge": lambda lane: 0xFFFFFFFF & ~((1 << lane) - 1),
-}  # type: dict[str, Callable[[int], int]]
+}
 _LAUNCH_VALUES = {f"%{what}.{axis}" for what in ("ctaid", "ntid", "nctaid") for axis in "xyz"}
 
 

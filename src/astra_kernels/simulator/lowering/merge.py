@@ -1,0 +1,78 @@
+"""Which shared-memory accesses ptxas joins into one, so that they are counted as one.
+
+nvcc's PTX stores four neighbouring floats one by one; the machine code has one 16-byte store. Here they
+still run one by one, but the first of them counts for all when its addresses are aligned at run time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from astra_kernels.simulator.lowering.allocate import block_starts
+from astra_kernels.simulator.lowering.microcode import (
+    MERGED,
+    Microcode,
+    MicroOp,
+    Register,
+    Space,
+    Value,
+)
+
+_ELEMENT = 4
+_Key: TypeAlias = tuple[str, Value | None, tuple[Register, bool] | None]
+
+
+def _key(operation: MicroOp) -> _Key | None:
+    memory = operation.memory
+    single = memory.space == Space.SHARED and memory.elements == 1
+    if operation.handler not in ("load", "store") or not single or memory.element_bytes != _ELEMENT:
+        return None
+    return operation.handler, operation.sources[0], operation.guard
+
+
+@dataclass
+class _Run:
+    """Accesses by the same base that nothing separates."""
+
+    key: _Key | None = None
+    at: dict[int, MicroOp] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Mark groups of four and of two neighbours."""
+        for size in (16, 8):
+            for offset in sorted(self.at):
+                group = [offset + distance for distance in range(0, size, _ELEMENT)]
+                if offset % size or not all(place in self.at for place in group):
+                    continue
+                members = [self.at.pop(place) for place in group]
+                members[0].memory = replace(members[0].memory, counted_bytes=size)
+                for member in members[1:]:
+                    member.memory = replace(member.memory, counted_bytes=MERGED)
+                    member.counted = False
+        self.key = None
+        self.at.clear()
+
+
+def mark_merged_accesses(microcode: Microcode) -> None:
+    """Find the runs in each basic block and mark them."""
+    starts = set(block_starts(microcode))
+    run = _Run()
+    for index, operation in enumerate(microcode.operations):
+        if index in starts:
+            run.close()
+        key = _key(operation)
+        shared = operation.memory.space in (Space.SHARED, Space.GENERIC)
+        touches_memory = operation.handler in ("load", "store", "atomic", "copy_async") and shared
+        if operation.handler in ("barrier", "warp_barrier", "copy_wait") or (
+            touches_memory and key != run.key
+        ):
+            run.close()
+        if key is not None:
+            if operation.immediate in run.at:
+                run.close()
+            run.key = key
+            run.at[operation.immediate] = operation
+        if run.key is not None and run.key[1] in operation.results:
+            run.close()
+    run.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from astra_kernels.agents.rewrites.normalise import same_program
 from astra_kernels.agents.rewrites.program import Applied, Change, Program, Refused
 from astra_kernels.agents.rewrites.syntax import Node, Unit, depth_of, line_of
 
@@ -56,14 +57,15 @@ class Editor:
     def finish(self, program: Program, summary: str, units: Iterable[Unit]) -> Applied | Refused:
         """Returns the edited program, or a refusal where nothing would change."""
         by_path = {unit.path: unit for unit in units}
-        sources = dict(program.sources)
+        edited: dict[str, str] = {}
         for path, edits in self.edits.items():
-            edited = splice(by_path[path].text, edits)
-            if edited is None:
+            text = splice(by_path[path].text, edits)
+            if text is None:
                 return Refused(f"the edits in {path} overlap")
-            sources[path] = edited
-        if sources == dict(program.sources):
+            edited[path] = text
+        if same_program({path: program.sources[path] for path in edited}, edited):
             return Refused("nothing to change")
+        sources = {**program.sources, **edited}
         changes = sorted(set(self.changes), key=lambda change: (change.path, change.line))
         return Applied(sources, summary, tuple(changes))
 

@@ -25,8 +25,8 @@ class Linear:
         if history.baseline is None:
             raise ValueError("the baseline is judged before the first round")
         if self.keep_best:
-            best = history.best()
-            return best.candidate if best else history.baseline
+            fastest = history.fastest()
+            return fastest.candidate if fastest else history.baseline
         return history.attempts[-1].candidate if history.attempts else history.baseline
 
     def finished(self, history: History) -> str | None:

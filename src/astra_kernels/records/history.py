@@ -116,9 +116,9 @@ class History:
         timed = [a for a in self.attempts if gain(a.evaluation) is not None]
         return sorted(timed, key=lambda a: -(gain(a.evaluation) or 0.0))
 
-    def best(self) -> Attempt | None:
-        """The fastest attempt that beats the baseline, or None."""
-        return next((a for a in self.ranked() if beats_baseline(a.evaluation)), None)
+    def fastest(self) -> Attempt | None:
+        """The fastest attempt whose time is below the baseline's, by however little, or None: where to search on."""
+        return next((a for a in self.ranked() if (gain(a.evaluation) or 0.0) > 1.0), None)
 
     def evaluation_of(self, candidate_id: str) -> Evaluation | None:
         """The latest evaluation of a candidate, the baseline included."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import resource
 
 import pytest
 
@@ -126,15 +127,11 @@ class TestRefused:
         assert outcome.outcome == "rejected"
         assert call[:4] in outcome.detail
 
-    def test_what_is_not_simulated(self, judge_job):
-        outcome = judge_job(
-            edited(
-                STORE,
-                'asm volatile("griddepcontrol.launch_dependents;"); asm volatile("wgmma.fence.sync.aligned;");'
-                + STORE,
-            )
-        )
-        assert outcome.outcome in ("rejected", "build_failed")
+    def test_what_is_not_simulated_is_said(self, judge_job):
+        surface = 'asm volatile("{.reg .u64 t; mov.u64 t, %clock64; mapa.u64 t, t, 0;}");'
+        outcome = judge_job(edited(STORE, f"{surface}\n    {STORE}"))
+        assert (outcome.outcome, outcome.rule) == ("rejected", "not_simulated")
+        assert "mapa" in outcome.detail
 
 
 class TestCrashed:
@@ -321,15 +318,20 @@ def test_in_place_outputs_scalars_workspace_and_empty_tensors(judge_job):
     assert outcome.workloads[0].accuracy[0].max_ulp <= 0.5
 
 
-def test_a_full_disk_is_the_machines_fault(tmp_path, toolchain, build_cache, monkeypatch):
+@pytest.fixture
+def file_size_limit():
+    """Makes larger writes fail, as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("size", [0, 1000, 15000])
+def test_a_full_disk_is_the_machines_fault(tmp_path, toolchain, build_cache, file_size_limit, size):
     job = stage(tmp_path / "job", None)
-    small = tmp_path / "file"
-
-    def no_space(*args, **kwargs):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", no_space)
-    with pytest.raises(MachineFault, match="no room left"):
+    run_job(job, toolchain=toolchain, cache_dir=build_cache)  # so that the build is there already
+    (job / RESULT_FILE).unlink()
+    file_size_limit(size)
+    with pytest.raises(MachineFault):
         run_job(job, toolchain=toolchain, cache_dir=build_cache)
     assert not (job / RESULT_FILE).exists()
-    del small

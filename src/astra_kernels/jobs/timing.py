@@ -146,7 +146,9 @@ def _measure_batch(
             elif event.kind == "done" and 0 <= event.index < len(batch):
                 event.data["clock_s"] = _between(marks)
                 reports[batch[event.index].uuid].append(event.data)
-                verdict = _verify(bench, contest, prepared[event.index], results[event.index])
+                verdict = _refusal(event.data) or _verify(
+                    bench, contest, prepared[event.index], results[event.index]
+                )
                 verdicts.extend([] if verdict is None else [verdict])
                 return verdict is None
             return True
@@ -187,6 +189,14 @@ def _between(marks: dict[str, float]) -> dict[str, float]:
     }
 
 
+def _refusal(report: dict[str, Any]) -> Rejected | None:
+    """A candidate that cannot be captured although the baseline can."""
+    refused = report["refused"]
+    if refused[CANDIDATE] and not refused[BASELINE]:
+        return Rejected(device="", rule="capture", detail=refused[CANDIDATE])
+    return None
+
+
 def _verify(
     bench: Bench, contest: Contest, prepared: Prepared, results: tuple[int, int]
 ) -> Evaluation | None:
@@ -206,8 +216,6 @@ def _conclude(
     rounds: list[Rounds] = [[(float(a), float(b)) for a, b in r["rounds"]] for r in reports]
     times = np.concatenate([np.asarray(r) for r in rounds])
     baseline_us, candidate_us = (float(t) for t in np.median(times, axis=0))
-    if refused[CANDIDATE] and not refused[BASELINE]:
-        return Rejected(device="", rule="capture", detail=refused[CANDIDATE])
     if refused[BASELINE]:
         timed.timings[workload.uuid] = NotEstablished(
             reason=f"the baseline cannot be captured ({refused[BASELINE]}); one call with its launch "

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from astra_kernels.devices.cuda import CudaDevice, driver_call
+from astra_kernels.devices.cuda import CudaDevice, CudaError, driver_call
 from astra_kernels.devices.cuda_graph import Graph, NotCapturable, Stopwatch, capture
 from astra_kernels.devices.cuda_probe import copy_bandwidth_gb_s, launch_floor_us
 from astra_kernels.devices.device import Device, Entry, c_value
@@ -117,10 +117,10 @@ class _Field:
         """Calls a program on every set without a graph.
 
         Raises:
-            MachineFault: a call fails, although the same call was checked before.
+            CudaError: a call fails, although the same call was checked before.
         """
         if code := self._enqueue_all(program):
-            raise MachineFault(f"a program that was checked returns {code} when it is timed")
+            raise CudaError(f"return code {code}", "a timed call")
 
     def close(self) -> None:
         """Gives everything back."""
@@ -156,7 +156,9 @@ def _time_one(field: _Field, index: int, plan: TimingPlan, channel: Channel) -> 
         except NotCapturable as reason:
             refused[program] = str(reason)
     field.device.settle()
-    if refused[BASELINE] or refused[CANDIDATE]:
+    if refused[CANDIDATE] and not refused[BASELINE]:
+        return {"rounds": [], "sets": field.sets, "refused": refused, "long_us": {}}
+    if refused[BASELINE]:
         rounds = _rounds(field, [partial(field.call_all, p) for p in (0, 1)], plan, index)
         return {"rounds": rounds, "sets": field.sets, "refused": refused, "long_us": {}}
     stream = field.device.stream

@@ -69,8 +69,10 @@ def test_asynchronous_copies_and_float_atomics(device, norms):
 def test_double_precision(device, norms):
     x = np.linspace(-2, 3, 50)
     y = np.zeros_like(x)
+    # The sine of a large number is reduced by products over several words, with carries.
+    expected = np.exp(x) / np.sqrt(x * x + 1) + np.log(x + 3) * np.sin(x * 1e7)
     assert device.run(norms, "doubles", x, y, 50) == 0
-    np.testing.assert_allclose(y, np.exp(x) / np.sqrt(x * x + 1) + np.log(x + 3), rtol=1e-14)
+    np.testing.assert_allclose(y, expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize("pad", [0, 1])

@@ -282,3 +282,20 @@ def test_extremes_of_minimum_and_maximum():
         assert np.signbit(got[0]) == np.signbit(np.float32(smaller))
         if np.isnan(a + b):
             assert np.isnan(apply("max.NaN.f32", x, y, result=np.float32)[0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(a=lanes, b=lanes, flags=U32)
+def test_carries_of_sums_over_several_words(a, b, flags):
+    flag = words([flags] * LANES)
+    carried = [flags >> i & 1 for i in range(LANES)]
+    total = [x + y + c for x, y, c in zip(a, b, carried, strict=True)]
+    rest = [x - y - c for x, y, c in zip(a, b, carried, strict=True)]
+    masked = [value & 0xFFFFFFFF for value in total]
+    np.testing.assert_array_equal(apply("chain.add.u32", words(a), words(b), flag), words(masked))
+    assert apply("chain.carry.u32", words(a), words(b), flag)[0] == sum(
+        (value >> 32) << i for i, value in enumerate(total)
+    )
+    assert apply("chain.borrow.u32", words(a), words(b), flag)[0] == sum(
+        (value < 0) << i for i, value in enumerate(rest)
+    )

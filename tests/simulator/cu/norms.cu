@@ -104,7 +104,7 @@ __global__ void staged_sum_kernel(const float4* x, float* y, int n) {
 
 __global__ void doubles_kernel(const double* x, double* y, int n) {
   int i = threadIdx.x;
-  if (i < n) y[i] = exp(x[i]) / sqrt(x[i] * x[i] + 1.0) + log(x[i] + 3.0);
+  if (i < n) y[i] = exp(x[i]) / sqrt(x[i] * x[i] + 1.0) + log(x[i] + 3.0) * sin(x[i] * 1e7);
 }
 
 template <int Pad>

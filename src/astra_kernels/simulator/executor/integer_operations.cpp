@@ -113,6 +113,23 @@ struct Mad24 {
   template <class T>
   static T of(T a, T b, T c) { return Add::of(Mul24<High>::of(a, b), c); }
 };
+// Sums of several words: the flag that one step leaves and the next one adds.
+struct AddWithCarry {
+  template <class T>
+  static T of(T a, T b, std::uint8_t carry) { return T(a + b + carry); }
+};
+struct CarryOfAdd {
+  template <class T>
+  static bool of(T a, T b, std::uint8_t carry) { return carry ? T(a + b + 1) <= a : T(a + b) < a; }
+};
+struct SubtractWithBorrow {
+  template <class T>
+  static T of(T a, T b, std::uint8_t borrow) { return T(a - b - borrow); }
+};
+struct BorrowOfSubtract {
+  template <class T>
+  static bool of(T a, T b, std::uint8_t borrow) { return borrow ? a <= b : a < b; }
+};
 // Four 8-bit products added to a 32-bit sum.
 template <class A, class B>
 struct Dot4 {
@@ -146,6 +163,14 @@ void add_wide(Registry& table, const std::string& type) {
   using Wide = typename W::Value;
   table.binary<MulWide<Wide>, W, F, F>("mul.wide." + type);
   table.ternary<MadWide<Wide>, W, F, F, W>("mad.wide." + type);
+}
+
+template <class F>
+void add_chains(Registry& table, const std::string& type) {
+  table.ternary<AddWithCarry, F, F, F, Pred>("chain.add." + type);
+  table.ternary<CarryOfAdd, Pred, F, F, Pred>("chain.carry." + type);
+  table.ternary<SubtractWithBorrow, F, F, F, Pred>("chain.sub." + type);
+  table.ternary<BorrowOfSubtract, Pred, F, F, Pred>("chain.borrow." + type);
 }
 
 template <class F>
@@ -184,6 +209,8 @@ void add_integer_operations(Registry& table) {
   add_signed<S16>(table, "s16");
   add_signed<S32>(table, "s32");
   add_signed<S64>(table, "s64");
+  add_chains<U32>(table, "u32");
+  add_chains<U64>(table, "u64");
   add_24_bit<U32>(table, "u32");
   add_24_bit<S32>(table, "s32");
   table.binary<AddSat, S32, S32, S32>("add.sat.s32");

@@ -20,6 +20,7 @@ from astra_kernels.simulator.ptx.syntax import (
 )
 
 _MAX_DEPTH = 16
+_ASSERTION = "__assertfail"  # what assert() calls
 Rename: TypeAlias = Callable[[str], str]
 
 
@@ -70,6 +71,10 @@ class _Inliner:
         self.body.statements.append(replace(instruction, operands=operands, guard=guard))
 
     def _call(self, call: Call, rename: Rename, depth: int) -> None:
+        if call.callee == _ASSERTION:
+            guard = call.guard and Guard(rename(call.guard.register), call.guard.negated)
+            self.body.statements.append(Instruction("trap", (), guard, call.line, call.text))
+            return
         callee = self._module.functions.get(call.callee)
         if callee is None or depth >= _MAX_DEPTH:
             reason = "recursion" if callee else f"a call of {call.callee}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from astra_kernels.simulator.errors import InvalidPtx, UnsupportedPtx
-from astra_kernels.simulator.lowering import arithmetic, control, memory
+from astra_kernels.simulator.lowering import arithmetic, carry, control, memory
 from astra_kernels.simulator.lowering.frame import Frame, lay_out
 from astra_kernels.simulator.lowering.inline import inline_calls
 from astra_kernels.simulator.lowering.merge import mark_merged_accesses
@@ -113,6 +113,8 @@ def _translate(translator: Translator, instruction: Instruction) -> None:
     try:
         if instruction.opcode.startswith("cp.async."):
             memory.translate_copy_async(translator, instruction)
+        elif carry.is_carry_chain(instruction):
+            carry.translate_carry_chain(translator, instruction)
         elif family in _FAMILIES:
             _FAMILIES[family](translator, instruction)
         else:

@@ -41,9 +41,11 @@ class _Run:
     def close(self) -> None:
         """Mark groups of four and of two neighbours."""
         for size in (16, 8):
+            lowest = min(self.at, default=0)
             for offset in sorted(self.at):
                 group = [offset + distance for distance in range(0, size, _ELEMENT)]
-                if offset % size or not all(place in self.at for place in group):
+                aligned = offset % size == 0 or (offset - lowest) % size == 0
+                if not aligned or not all(place in self.at for place in group):
                     continue
                 members = [self.at.pop(place) for place in group]
                 members[0].memory = replace(members[0].memory, counted_bytes=size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from astra_kernels.simulator.errors import InvalidPtx
+from astra_kernels.simulator.errors import InvalidPtx, UnsupportedPtx
 from astra_kernels.simulator.ptx.lines import LineTable
 from astra_kernels.simulator.ptx.operands import (
     IDENTIFIER,
@@ -160,7 +160,8 @@ def rename_operand(operand: Operand, rename: Callable[[str], str]) -> Operand:
 
 
 class _BodyParser:
-    def __init__(self, module: Module) -> None:
+    def __init__(self, function: Function, module: Module) -> None:
+        self._function = function
         self._scopes = _Scopes()
         self._lines = LineTable(module.files)
         self._body = Body({}, [], [], {})
@@ -201,7 +202,11 @@ class _BodyParser:
                 Variable(**{**variable.__dict__, "name": unique})  # the rest is unchanged
             )
         else:
-            self._body.statements.append(self._instruction(text))
+            try:
+                self._body.statements.append(self._instruction(text))
+            except InvalidPtx as error:
+                construct, line = " ".join(text.split()), self._lines.current
+                raise UnsupportedPtx(self._function.name, construct, str(error), line) from error
 
     def _registers(self, text: str) -> None:
         found = re.fullmatch(r"\.reg\s*\.(\w+)\s+(.*)", text, re.DOTALL)
@@ -226,7 +231,8 @@ class _BodyParser:
                 tuple(self._scopes.resolve(name) for name in split_operands(call[part] or ""))
                 for part in ("returns", "arguments")
             ]
-            return Call(call["callee"], names[0], names[1], guard, self._lines.current, text)
+            tidy = " ".join(text.split())
+            return Call(call["callee"], names[0], names[1], guard, self._lines.current, tidy)
         parts = re.match(r"(\S+)\s*(.*)", rest, re.DOTALL)
         if not parts:
             raise InvalidPtx(f"instruction {text!r}")
@@ -244,5 +250,9 @@ class _BodyParser:
 
 
 def parse_body(function: Function, module: Module) -> Body:
-    """Parse a function's statements."""
-    return _BodyParser(module).parse(function.text)
+    """Parse a function's statements.
+
+    Raises:
+        UnsupportedPtx: An instruction has operands of a form that is not known.
+    """
+    return _BodyParser(function, module).parse(function.text)

@@ -64,8 +64,13 @@ def run_job(
 def write_result(job_dir: Path, outcome: Evaluation) -> None:
     """Writes `result.json`; it appears whole or not at all."""
     text = json.dumps(dataclasses.asdict(outcome), indent=1, allow_nan=False)
-    with tempfile.NamedTemporaryFile("w", dir=job_dir, delete=False, encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(job_dir / RESULT_FILE)
+    handle, name = tempfile.mkstemp(prefix=".result-", dir=job_dir)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(job_dir / RESULT_FILE)
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -18,7 +18,8 @@ SOURCES = Path(__file__).parent / "cu"
 PLAIN = ("norms", "warps", "faults", "missing")
 
 
-def compile_library(toolchain, source, out, *flags):
+def compile_library(toolchain, source, out, *flags, output=None):
+    """Build a library; `output`, a list, receives what the compiler said."""
     command = [
         str(toolchain.nvcc), "-std=c++17", "-O3", "-shared", "-cudart", "shared", "-Xcompiler", "-fPIC",
         "-lineinfo", "-gencode", "arch=compute_90,code=compute_90",
@@ -26,6 +27,8 @@ def compile_library(toolchain, source, out, *flags):
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    if output is not None:
+        output.append(done.stdout + done.stderr)
     return out
 
 

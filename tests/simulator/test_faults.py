@@ -1,6 +1,7 @@
 """What is caught, refused or limited, and how it is reported."""
 
 import ctypes
+import re
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +81,11 @@ def test_trap(device, faults):
     check(device.launch.fault, FaultKind.TRAP, "trap", thread=3)
 
 
+def test_a_failed_assertion(device, faults):
+    assert device.run(faults, "asserted", np.arange(32, dtype=np.int32)) == 719
+    check(device.launch.fault, FaultKind.TRAP, "assert", thread=5)
+
+
 def test_an_instruction_that_is_not_implemented_is_refused_by_name(device, faults):
     with pytest.raises(UnsupportedPtx) as refused:
         device.run(faults, "tensor", np.zeros(32, np.float32))
@@ -152,3 +158,25 @@ def test_a_sample_runs_the_first_and_last_block(device, faults):
     again = np.full(1000, -1, np.int32)
     device.run(faults, "indices", again, 1000, options=options)
     np.testing.assert_array_equal(y, again)
+
+
+def test_registers_come_from_the_machine_code_beside_the_ptx(device, toolchain, tmp_path):
+    source = tmp_path / "registers.cu"
+    source.write_text(
+        "#include <cuda_runtime.h>\n"
+        "__global__ void __launch_bounds__(64) k(float* y) {\n"
+        "  float v[48];\n"
+        "  for (int i = 0; i < 48; ++i) v[i] = y[i * 64 + threadIdx.x];\n"
+        "  __syncthreads();\n"
+        "  for (int i = 0; i < 48; ++i) y[i * 64 + threadIdx.x] = v[i] * v[47 - i];\n"
+        "}\n"
+        'extern "C" int registers() {\n'
+        "  cudaFuncAttributes a;\n"
+        "  return cudaFuncGetAttributes(&a, k) ? -1 : a.numRegs;\n"
+        "}\n"
+    )
+    flags = ("--no-compress", "-gencode", "arch=compute_90,code=sm_90", "-Xptxas", "-v")
+    command_output = []
+    built = compile_library(toolchain, source, tmp_path / "r.so", *flags, output=command_output)
+    used = re.search(r"Used (\d+) registers", command_output[0])
+    assert device.simulator.load(built).function("registers")() == int(used[1])

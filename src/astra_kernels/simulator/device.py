@@ -18,7 +18,7 @@ from astra_kernels.simulator.executor_interface import (
     Executor,
     MachineFacts,
 )
-from astra_kernels.simulator.fatbin import find_ptx, total_size
+from astra_kernels.simulator.fatbin import find_ptx, find_registers, total_size
 from astra_kernels.simulator.launching import Geometry, Shape, pack_parameters, run_launch
 from astra_kernels.simulator.library import Library, check_library
 from astra_kernels.simulator.machine import Machine, load_machine
@@ -147,8 +147,10 @@ class Simulator:
     def _module(self, fatbin: int) -> LoadedModule:
         if fatbin not in self._modules:
             size = total_size(ctypes.string_at(fatbin, 16))
-            ptx = find_ptx(ctypes.string_at(fatbin, size), self.machine.architecture)
-            self._modules[fatbin] = LoadedModule(ptx, self._executor)
+            data, architecture = ctypes.string_at(fatbin, size), self.machine.architecture
+            self._modules[fatbin] = LoadedModule(
+                find_ptx(data, architecture), find_registers(data, architecture), self._executor
+            )
         return self._modules[fatbin]
 
     def _kernel(self, fatbin: int, name: bytes) -> PreparedKernel | None:
@@ -184,8 +186,16 @@ class Simulator:
         facts.contents.static_shared_bytes = frame.shared_bytes
         facts.contents.local_bytes = frame.local_bytes
         facts.contents.max_threads = kernel.lowered.max_threads or 0
-        facts.contents.registers = estimated_registers(kernel, self.machine)
+        facts.contents.registers = self._registers(fatbin, kernel)
         return _SUCCESS
+
+    def _registers(self, fatbin: int, kernel: PreparedKernel) -> int:
+        """From the library's machine code for this GPU; without it, from what lives at once in PTX."""
+        known = self._module(fatbin).registers.get(kernel.lowered.name)
+        if known:
+            return known
+        guess = -(-(kernel.encoded.live_words + 6) // 8) * 8
+        return min(self.machine.max_registers_per_thread, max(16, guess))
 
     def _on_symbol(self, fatbin: int, name: bytes, size: Any) -> int:
         try:
@@ -194,15 +204,6 @@ class Simulator:
             return module.symbols[name.decode()]
         except (SimulatorRefusal, KeyError):
             return 0
-
-
-def estimated_registers(kernel: PreparedKernel, machine: Machine) -> int:
-    """Registers a thread that ptxas might use: what lives at once in the PTX, and some for addresses.
-
-    PTX has no such number. Callers that have the one which ptxas prints use that.
-    """
-    words = kernel.encoded.live_words
-    return int(min(machine.max_registers_per_thread, max(16, -(-(words + 6) // 8) * 8)))
 
 
 def _facts(machine: Machine) -> MachineFacts:

@@ -20,21 +20,31 @@ class _Section:
     offset: int
     size: int
     link: int
+    info: int
     entry_size: int
 
 
-class SharedLibrary:
-    """A 64-bit little-endian shared library on disk.
+class ElfFile:
+    """A 64-bit little-endian ELF file: a shared library, or a GPU's machine code.
+
+    Args:
+        data: The file's bytes.
+        name: For messages.
 
     Raises:
-        SimulatorRefusal: The file is no such library.
+        SimulatorRefusal: The bytes are no such file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._data = path.read_bytes()
-        if self._data[:6] != b"\x7fELF\x02\x01":
-            raise SimulatorRefusal(f"{path} is not a 64-bit shared library")
+    def __init__(self, data: bytes, name: str) -> None:
+        self._data = data
+        if data[:6] != b"\x7fELF\x02\x01":
+            raise SimulatorRefusal(f"{name} is not a 64-bit shared library")
         self._sections = self._read_sections()
+
+    @classmethod
+    def read(cls, path: Path) -> ElfFile:
+        """Read a file."""
+        return cls(path.read_bytes(), str(path))
 
     def _read_sections(self) -> list[_Section]:
         (start,) = struct.unpack_from("<Q", self._data, 0x28)
@@ -45,7 +55,8 @@ class SharedLibrary:
         ]
         name_table = raw[names][4]
         return [
-            _Section(self._string(name_table + s[0]), s[1], s[4], s[5], s[6], s[9]) for s in raw
+            _Section(self._string(name_table + s[0]), s[1], s[4], s[5], s[6], s[7], s[9])
+            for s in raw
         ]
 
     def _string(self, at: int) -> str:
@@ -57,6 +68,14 @@ class SharedLibrary:
             if section.name == name:
                 return self._data[section.offset : section.offset + section.size]
         return b""
+
+    def section_infos(self, prefix: str) -> dict[str, int]:
+        """The `info` fields of the sections whose names start with `prefix`, by the rest of the name."""
+        return {
+            section.name.removeprefix(prefix): section.info
+            for section in self._sections
+            if section.name.startswith(prefix)
+        }
 
     def undefined_symbols(self) -> list[str]:
         """Names that must come from other libraries (weak ones excluded)."""

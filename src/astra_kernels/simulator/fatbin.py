@@ -11,11 +11,15 @@ import re
 import struct
 from dataclasses import dataclass
 
+from astra_kernels.simulator.elf import ElfFile
 from astra_kernels.simulator.errors import CompressedFatbin
 
 _MAGIC = 0xBA55ED50
 _HEADER_BYTES = 16
 _PTX_KIND = 1
+_CUBIN_KIND = 2
+_SIZED_VALUE = 4  # a form of attributes in .nv.info
+_REGISTER_COUNT = 0x2F
 _COMPRESSED = 0xE000  # the flags' bits that say which compression was used
 
 
@@ -80,6 +84,41 @@ def find_ptx(data: bytes, architecture: int) -> str:
 def holds_ptx(data: bytes) -> bool:
     """Whether there is PTX in it; the linker's own images have none."""
     return any(entry.kind == _PTX_KIND for entry in _entries(data))
+
+
+def _register_counts(info: bytes) -> dict[int, int]:
+    """Registers by the kernel's symbol number, from a cubin's `.nv.info` attributes."""
+    counts: dict[int, int] = {}
+    at = 0
+    while at + 4 <= len(info):
+        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        at += 4
+        if form != _SIZED_VALUE:
+            continue
+        if attribute == _REGISTER_COUNT:
+            symbol, count = struct.unpack_from("<II", info, at)
+            counts[symbol] = count
+        at += size
+    return counts
+
+
+def find_registers(data: bytes, architecture: int) -> dict[str, int]:
+    """Registers a thread of each kernel that has machine code for this very architecture.
+
+    A cubin is an ELF file; its section `.text.<kernel>` names the kernel's symbol in its `info` field.
+    Compressed ones are passed over.
+    """
+    registers: dict[str, int] = {}
+    for entry in _entries(data):
+        usable = entry.kind == _CUBIN_KIND and not entry.compressed
+        if not usable or entry.architecture != architecture:
+            continue
+        cubin = ElfFile(entry.payload, "cubin")
+        counts = _register_counts(cubin.section(".nv.info"))
+        for name, symbol in cubin.section_infos(".text.").items():
+            if symbol in counts:
+                registers[name] = counts[symbol]
+    return registers
 
 
 def images(section: bytes) -> list[bytes]:

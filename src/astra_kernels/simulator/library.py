@@ -6,7 +6,7 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
-from astra_kernels.simulator.elf import SharedLibrary
+from astra_kernels.simulator.elf import ElfFile
 from astra_kernels.simulator.errors import MissingSymbol, SimulatorRefusal
 from astra_kernels.simulator.executor_interface import Executor
 from astra_kernels.simulator.fatbin import find_ptx, holds_ptx, images
@@ -32,7 +32,7 @@ def check_library(path: Path, executor: Executor, architecture: int) -> list[str
         MissingSymbol: It calls CUDA functions that are not provided.
         CompressedFatbin: Its PTX cannot be read.
     """
-    library = SharedLibrary(path)
+    library = ElfFile.read(path)
     missing = [
         name
         for name in library.undefined_symbols()

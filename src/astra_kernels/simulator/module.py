@@ -34,9 +34,16 @@ class PreparedKernel:
 
 
 class LoadedModule:
-    """Holds what belongs to one PTX text."""
+    """Holds what belongs to one translation unit.
 
-    def __init__(self, ptx: str, executor: Executor) -> None:
+    Args:
+        ptx: Its PTX.
+        registers: Registers a thread of the kernels whose machine code is there too.
+        executor: Where its variables are placed.
+    """
+
+    def __init__(self, ptx: str, registers: dict[str, int], executor: Executor) -> None:
+        self.registers = registers
         self._executor = executor
         self._module = parse_module(ptx)
         self._table = executor.operation_table()

@@ -86,7 +86,8 @@ class Counters:
         active_lanes: Mean number of lanes active in an instruction, 32 without divergence.
         dram_bytes_read: Distinct 32-byte sectors read, times 32: what must come from DRAM at least
             once when caches are cold.
-        dram_bytes_written: The same for writes.
+        dram_bytes_written: The same for writes. Both are scaled up in a sampled launch, where data
+            that all blocks share is then counted too often.
         barriers: Barriers of a block completed.
         lines: The same work by source line.
     """
@@ -153,8 +154,8 @@ class SimulatorOptions:
     Attributes:
         threads: Host threads; None for as many as there are processors.
         seed: Chooses the blocks of a sample.
-        block_sample: Run at most so many blocks of a launch, the first and the last always among
-            them; None runs all.
+        block_sample: Run at most so many blocks of a launch, 2 at least, the first and the last
+            always among them; None runs all.
         step_limit: Warp instructions after which a block is taken to loop for ever.
         counters: Whether to count. Running without is faster.
     """

@@ -1,4 +1,5 @@
 // Kernels that are wrong, and launches beyond the limits. Tests look for the lines marked "here".
+#include <cassert>
 #include <cuda_runtime.h>
 
 __global__ void past_end_kernel(float* y, int n) {
@@ -39,6 +40,9 @@ __global__ void wrong_mask_kernel(int* y) {
 __global__ void trap_kernel(int* y) {
   if (y[threadIdx.x] == 3) __trap();  // here: trap
 }
+__global__ void assert_kernel(int* y) {
+  assert(y[threadIdx.x] != 5);  // here: assert
+}
 __global__ void tensor_kernel(float* y) {
   float d0, d1, d2, d3;
   asm volatile(
@@ -67,6 +71,7 @@ int endless(int* flag) { endless_kernel<<<1, 32>>>(flag); return cudaGetLastErro
 int deadlock(int* y) { deadlock_kernel<<<1, 64>>>(y); return cudaGetLastError(); }
 int wrong_mask(int* y) { wrong_mask_kernel<<<1, 32>>>(y); return cudaGetLastError(); }
 int trap(int* y) { trap_kernel<<<1, 32>>>(y); return cudaGetLastError(); }
+int asserted(int* y) { assert_kernel<<<1, 32>>>(y); return cudaGetLastError(); }
 int tensor(float* y) { tensor_kernel<<<1, 32>>>(y); return cudaGetLastError(); }
 int indices(int* y, int n) { index_kernel<<<n, 32>>>(y); return cudaGetLastError(); }
 int many_threads(int* y, int threads) { index_kernel<<<1, threads>>>(y); return cudaGetLastError(); }

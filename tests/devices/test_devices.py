@@ -1,13 +1,14 @@
 """Devices behind the one protocol: names, arguments, and what the simulated one counts and models."""
 
 import ctypes
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from astra_kernels.devices.device import CArgument, ProgramRefused, c_value, open_device
-from astra_kernels.devices.neighbours import alone_on
+from astra_kernels.devices.neighbours import alone_on, among_others_on
 from astra_kernels.errors import AstraError, UserError
 
 NO_RUNTIME = Path("/nowhere/libcudart.so.13")
@@ -78,8 +79,6 @@ def test_a_library_that_is_none_is_refused(device, tmp_path):
 
 
 def test_one_job_at_a_time_times_on_a_device():
-    import threading
-
     order = []
     entered = threading.Event()
 
@@ -95,3 +94,8 @@ def test_one_job_at_a_time_times_on_a_device():
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
+
+
+def test_jobs_that_do_not_time_share_a_device():
+    with among_others_on("test:1"), among_others_on("test:1"):
+        pass

@@ -15,12 +15,25 @@ _ASK_S = 20.0
 
 @contextlib.contextmanager
 def alone_on(device: str) -> Iterator[None]:
-    """Keeps other jobs of this machine from timing on `device` at the same time; waits for its turn."""
+    """Waits until no other job of this machine uses `device`, and keeps others off meanwhile."""
+    with _locked(device, fcntl.LOCK_EX):
+        yield
+
+
+@contextlib.contextmanager
+def among_others_on(device: str) -> Iterator[None]:
+    """Waits until no job is alone on `device`; others may use it meanwhile as well."""
+    with _locked(device, fcntl.LOCK_SH):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(device: str, kind: int) -> Iterator[None]:
     name = "".join(c if c.isalnum() else "-" for c in device)
     path = Path(tempfile.gettempdir(), f"astra-{os.getuid()}-{name}.lock")
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, kind)
         yield
     finally:
         os.close(lock)

@@ -106,7 +106,8 @@ def _check_batch(
         return True
 
     try:
-        finished = run_child(request, Setting(bench.spec.limits.correctness_s), heard)
+        with bench.device_in_use():
+            finished = run_child(request, Setting(bench.spec.limits.correctness_s), heard)
     finally:
         for descriptor in results:
             os.close(descriptor)

@@ -97,7 +97,8 @@ def profile(
             calls=tuple(p.call((fd,)) for p, fd in zip(prepared, results, strict=True)),
         )
         try:
-            finished = run_child(request, Setting(_DEADLINE_S, readable, prefix), _heard)
+            with bench.device_in_use():
+                finished = run_child(request, Setting(_DEADLINE_S, readable, prefix), _heard)
         except MachineFault as fault:
             return {}, f"no profile: {fault}"
         finally:

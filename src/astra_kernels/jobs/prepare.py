@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from astra_kernels.devices.neighbours import among_others_on
 from astra_kernels.jobs.inputs import Inputs, InputSource
 from astra_kernels.jobs.layout import Layout, buffer_sizes, fill_image, lay_out, total_elements
 from astra_kernels.jobs.memory import result_area, sealed_image
@@ -74,6 +76,15 @@ class Bench:
     def simulated(self) -> bool:
         """Whether the device is a simulated one."""
         return self.spec.device.startswith("sim:")
+
+    @contextlib.contextmanager
+    def device_in_use(self) -> Iterator[None]:
+        """Keeps other jobs from timing on a real device for the length of a `with` block."""
+        if self.simulated:
+            yield
+            return
+        with among_others_on(self.spec.device):
+            yield
 
     def prepared(self, workload: WorkloadSpec) -> Prepared:
         """Inputs, layout and image of `workload`.

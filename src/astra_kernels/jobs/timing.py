@@ -106,7 +106,7 @@ def measure(
                 if failure is not None:
                     return timed, failure
     for workload in workloads:
-        failure = _conclude(workload, reports[workload.uuid], timed)
+        failure = conclude(workload, reports[workload.uuid], timed)
         if failure is not None:
             return timed, failure
     return timed, None
@@ -208,7 +208,7 @@ def _verify(
     return judge_result(bench, prepared, result, contest.baseline_accuracy)[1]
 
 
-def _conclude(
+def conclude(
     workload: WorkloadSpec, reports: Sequence[dict[str, Any]], timed: Timed
 ) -> Evaluation | None:
     """Turns the raw rounds of all processes into a timing, or doubts them."""

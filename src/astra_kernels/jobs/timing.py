@@ -145,6 +145,7 @@ def _measure_batch(
                 marks[event.detail] = arrived
             elif event.kind == "done" and 0 <= event.index < len(batch):
                 event.data["clock_s"] = _between(marks)
+                marks.clear()
                 reports[batch[event.index].uuid].append(event.data)
                 verdict = _refusal(event.data) or _verify(
                     bench, contest, prepared[event.index], results[event.index]

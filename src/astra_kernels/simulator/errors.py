@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from astra_kernels.errors import SetupError
 from astra_kernels.simulator.records import SourceLine
 
 
@@ -11,7 +12,7 @@ class SimulatorRefusal(Exception):
     """A program that the simulator cannot run faithfully, and therefore does not run."""
 
 
-class SimulatorSetupError(Exception):
+class SimulatorSetupError(SetupError):
     """The simulator's own native part cannot be built or loaded on this machine."""
 
 

@@ -167,7 +167,9 @@ class RunStore:
         candidate = raw.get("candidate")
         if isinstance(candidate, dict):
             for path, digest in candidate["sources"].items():
-                candidate["sources"][path] = (self.directory / SOURCES / digest).read_bytes().decode()
+                candidate["sources"][path] = (
+                    (self.directory / SOURCES / digest).read_bytes().decode()
+                )
 
 
 def _tuples(value: Any) -> Any:

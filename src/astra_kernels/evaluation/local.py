@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from astra_kernels.errors import MachineFault, UserError
+from astra_kernels.errors import MachineFault, SetupError, UserError
 from astra_kernels.evaluation.stage import JobRequest, KnownBaseline, stage_job
 from astra_kernels.jobs.spec import RESULT_FILE, JobSpec, Limits
 from astra_kernels.records.candidate import Candidate
@@ -61,6 +61,7 @@ class LocalEvaluator:
         Raises:
             MachineFault: the machine failed twice in a row.
             UserError: the job cannot be run as asked: unknown device, a reference that raises.
+            SetupError: the worker lacks a tool or package.
         """
         request = JobRequest(
             device=self._device,
@@ -121,7 +122,14 @@ class LocalEvaluator:
     def _host_job(self, job: Path, spec: JobSpec) -> None:
         """Run the worker on one job directory, in a session of its own, under a deadline."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "astra_kernels.jobs", str(job), "--cache", str(self._host.builds)],
+            [
+                sys.executable,
+                "-m",
+                "astra_kernels.jobs",
+                str(job),
+                "--cache",
+                str(self._host.builds),
+            ],
             env=dict(self._host.environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -137,8 +145,9 @@ class LocalEvaluator:
         finally:
             _stop(process)
         message = output.decode(errors="replace").strip().splitlines()[-1:] or ["no message"]
-        if process.returncode == UserError.exit_code:
-            raise UserError(message[0])
+        for kind in (UserError, SetupError):
+            if process.returncode == kind.exit_code:
+                raise kind(message[0])
         if process.returncode != 0 or not (job / RESULT_FILE).is_file():
             raise MachineFault(f"the worker ended with code {process.returncode}: {message[0]}")
 

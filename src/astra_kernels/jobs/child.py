@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -30,6 +31,13 @@ def main(arguments: Sequence[str]) -> None:
         channel.tell(Event(kind="failed", detail=str(refusal)))
     except AstraError as fault:
         channel.tell(Event(kind="machine", detail=str(fault), data={"error": type(fault).__name__}))
+    except (
+        Exception
+    ) as fault:  # the process edge: a candidate holds no Python, so this is our own failure
+        frame = traceback.extract_tb(fault.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        detail = f"the child failed at {place}: {type(fault).__name__}: {fault}"
+        channel.tell(Event(kind="machine", detail=detail))
     channel.tell(Event(kind="end"))
     sys.stdout.flush()
     os._exit(0)  # destructors of a candidate's library get no say after the last word

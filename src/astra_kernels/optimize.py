@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from astra_kernels.errors import MachineFault, ProblemError
 from astra_kernels.protocols import (
     CodingAgent,
+    Effort,
     Evaluator,
     PlanningAgent,
     ProfilingAgent,
@@ -121,16 +122,23 @@ class Optimizer:
         return self.team.strategy.finished(self.history) is not None
 
     def _try(self, number: int, plan: Plan, candidate: Candidate) -> None:
-        evaluation = self._evaluate(candidate, self._workloads(), self.config.seed)
+        evaluation = self._evaluate(candidate, self._workloads())
         self._log(
             CandidateEvaluated, round=number, plan=plan, candidate=candidate, evaluation=evaluation
         )
 
     def _evaluate(
-        self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int
+        self,
+        candidate: Candidate,
+        workloads: tuple[Workload, ...],
+        seed: int | None = None,
     ) -> Evaluation:
+        """Judge for the search with the run's seed; or, with a fresh seed, to confirm."""
+        effort: Effort = "search" if seed is None else "confirm"
         try:
-            return self.evaluator.evaluate(candidate, workloads, seed)
+            return self.evaluator.evaluate(
+                candidate, workloads, self.config.seed if seed is None else seed, effort
+            )
         except MachineFault as fault:
             self._log(MachineFaulted, candidate=candidate.id, detail=str(fault))
             raise
@@ -142,7 +150,7 @@ class Optimizer:
         """Refuse a problem whose baseline fails its own reference, before any candidate is made."""
         if self.history.baseline_evaluation is None:
             baseline = self.problem.baseline
-            evaluation = self._evaluate(baseline, self.problem.workloads, self.config.seed)
+            evaluation = self._evaluate(baseline, self.problem.workloads)
             self._log(BaselineEvaluated, candidate=baseline, evaluation=evaluation)
         require_sound_baseline(self.problem, self.history.baseline_evaluation)
 
@@ -153,9 +161,7 @@ class Optimizer:
         waiting = {w.uuid: w for w in self.team.testing.propose(self.problem)}
         refused: dict[str, str] = {}
         while waiting:
-            evaluation = self._evaluate(
-                self.problem.baseline, tuple(waiting.values()), self.config.seed
-            )
+            evaluation = self._evaluate(self.problem.baseline, tuple(waiting.values()))
             if isinstance(evaluation, Passed):
                 break
             uuid = getattr(evaluation, "workload", None)

@@ -6,7 +6,7 @@ Deliberately not seams: the judge, the timing statistics, the run log. A plug-in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.evaluation import Evaluation, Passed
@@ -14,6 +14,10 @@ from astra_kernels.records.history import History
 from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.workload import Workload
+
+Effort = Literal["search", "confirm"]
+"""`search`: one timing process, with counters for the next diagnosis. `confirm`: several processes,
+for figures that are reported."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,7 @@ class Evaluator(Protocol):
     """Judges candidates of one problem on one device."""
 
     def evaluate(
-        self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int
+        self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int, effort: Effort
     ) -> Evaluation:
         """Judge `candidate` on `workloads`, inputs drawn from `seed`; the baseline may be judged too.
 

@@ -13,8 +13,8 @@ from astra_kernels.records.run import Budget
 class Linear:
     """Algorithm 1 of the Astra paper: one line of versions, R rounds.
 
-    With `keep_best` a round starts from the fastest candidate so far; without, from the newest one even if it failed or is slower,
-    as the paper does it.
+    With `keep_best` a round starts from the fastest candidate so far; without, from the newest one
+    even if it failed or is slower, as the paper does it.
     """
 
     budget: Budget

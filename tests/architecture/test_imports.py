@@ -78,7 +78,7 @@ def test_light_tier_imports_stdlib_and_numpy_only(path):
                 assert module in LIGHT_RECORDS, f"{module} needs pydantic"
         elif root not in sys.stdlib_module_names and root not in LIGHT_FOREIGN:
             assert root in LAZY_IN_LIGHT and (
-                not at_top or root == "cuda" and layer(path) == "devices"
+                not at_top or (root == "cuda" and layer(path) == "devices")
             ), module
 
 

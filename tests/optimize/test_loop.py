@@ -69,7 +69,8 @@ class Table:
     answers: dict
     asked: list = field(default_factory=list)
 
-    def evaluate(self, candidate, workloads, seed):
+    def evaluate(self, candidate, workloads, seed, effort):
+        assert effort == ("search" if seed == 0 else "confirm")
         text = candidate.sources["k.cu"]
         self.asked.append((text, tuple(w.uuid for w in workloads), seed))
         answer = self.answers.get(text, passed(1.0))

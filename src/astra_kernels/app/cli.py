@@ -22,8 +22,9 @@ app = cyclopts.App(
     version=__version__,
     help="""Make an existing CUDA kernel faster, and prove it.
 
-Exit codes: 0 done (for `optimize` also when no improvement was found); 1 a candidate did not pass; 2 bad input; 3 something is not
-installed; 4 the machine failed (resume the run); 130 interrupted (resume the run).""",
+Exit codes: 0 done (for `optimize` also when no improvement was found); 1 a candidate did not pass;
+2 bad input; 3 something is not installed; 4 the machine failed (resume the run); 130 interrupted
+(resume the run).""",
     help_format="markdown",
 )
 

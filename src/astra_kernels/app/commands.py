@@ -133,12 +133,12 @@ def _judge(request: JudgeRequest, problem: Problem, *, as_json: bool) -> int:
     device = request.device or default_device()
     judged: list[Judged] = []
     with local_evaluator(problem, device, request.problem) as evaluator:
-        baseline = evaluator.evaluate(problem.baseline, problem.workloads, request.seed)
+        baseline = evaluator.evaluate(problem.baseline, problem.workloads, request.seed, "confirm")
         require_sound_baseline(problem, baseline)
         if not named:
             judged.append(Judged("baseline", problem.baseline, baseline))
         for name, candidate in named:
-            evaluation = evaluator.evaluate(candidate, problem.workloads, request.seed)
+            evaluation = evaluator.evaluate(candidate, problem.workloads, request.seed, "confirm")
             judged.append(Judged(name, candidate, evaluation))
     if as_json:
         print(render.judged_json(problem, judged))

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from astra_kernels.errors import MachineFault, SetupError, UserError
 from astra_kernels.evaluation.stage import JobRequest, KnownBaseline, stage_job
 from astra_kernels.jobs.spec import RESULT_FILE, JobSpec, Limits
+from astra_kernels.protocols import Effort
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.evaluation import Evaluation, Modelled, Passed
 from astra_kernels.records.problem import Problem
@@ -24,6 +25,7 @@ from astra_kernels.records.run import JudgedEvaluation
 from astra_kernels.records.workload import Workload
 
 _RESULT: TypeAdapter[Evaluation] = TypeAdapter(JudgedEvaluation)
+TIMING_PROCESSES: Mapping[Effort, int] = {"search": 1, "confirm": 3}
 _ATTEMPTS = 2
 """A machine fault is retried once before it ends the run."""
 
@@ -54,7 +56,7 @@ class LocalEvaluator:
         self._known: dict[int, KnownBaseline] = {}
 
     def evaluate(
-        self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int
+        self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int, effort: Effort
     ) -> Evaluation:
         """Judge `candidate` on `workloads`, inputs drawn from `seed`.
 
@@ -69,7 +71,8 @@ class LocalEvaluator:
             workloads=workloads,
             seed=seed,
             known=self._known.get(seed, KnownBaseline()),
-            limits=self._host.limits,
+            limits=replace(self._host.limits, processes=TIMING_PROCESSES[effort]),
+            profile=effort == "search",
         )
         for attempt in range(1, _ATTEMPTS + 1):
             try:

@@ -1,4 +1,7 @@
-"""Answers from recorded evaluations: a recorded run is a test fixture, and a refactoring is proved by an unchanged event stream."""
+"""Answers from recorded evaluations.
+
+A recorded run is a test fixture, and a refactoring is proved by an unchanged event stream.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from astra_kernels.errors import MachineFault
+from astra_kernels.protocols import Effort
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.evaluation import Evaluation
 from astra_kernels.records.run import BaselineEvaluated, CandidateEvaluated, Event, WinnerRemeasured
@@ -30,7 +34,7 @@ class ReplayEvaluator:
         return replay
 
     def evaluate(
-        self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int
+        self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int, effort: Effort
     ) -> Evaluation:
         """The recorded evaluation.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,7 +16,8 @@ from astra_kernels.records.solution import Solution, SourceFile
 def write_problem(problem: Problem, directory: Path, data_root: Path | None = None) -> None:
     """Write `problem` as a problem directory that loads back equal.
 
-    Header packages are written as plain sources, so the copy needs nothing installed. `data_root` is where the safetensors files lie.
+    Header packages are written as plain sources, so the copy needs nothing installed. `data_root` is
+    where the safetensors files lie.
 
     Raises:
         RunError: when the directory exists already or cannot be written; nothing half-written stays.
@@ -98,4 +98,4 @@ def _write_files(directory: Path, files: dict[str, str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f".{path.name}.partial")
         partial.write_bytes(text.encode())
-        os.replace(partial, path)
+        partial.replace(path)

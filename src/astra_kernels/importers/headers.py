@@ -1,6 +1,7 @@
 """Headers from an installed Python package, pruned to what the sources include.
 
-A candidate must be self-contained: the machine that builds it need not have the package, and a coding agent may edit what it sees.
+A candidate must be self-contained: the machine that builds it need not have the package, and a
+coding agent may edit what it sees.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ def _include_root(package: HeaderPackage) -> Path:
         ) from None
     if distribution.version != package.version:
         raise SetupError(
-            f"the baseline is written for {package.distribution} {package.version}, but {distribution.version} is installed: {advice}"
+            f"the baseline is written for {package.distribution} {package.version}, "
+            f"but {distribution.version} is installed: {advice}"
         )
     return Path(str(distribution.locate_file(package.root)))

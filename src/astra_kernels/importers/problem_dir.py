@@ -59,7 +59,7 @@ def load_problem(directory: Path, baseline: str | None = None) -> Problem:
 
 
 def load_candidate(problem: Problem, path: Path) -> Candidate:
-    """Read a candidate: one source file that replaces the baseline's entry file, or a directory of files with the baseline's paths.
+    """Read a candidate: one file in place of the baseline's entry file, or a directory with the baseline's paths.
 
     Files that the candidate does not bring are the baseline's. A directory may hold a `solution.json`.
 
@@ -199,7 +199,8 @@ def _load_solution(path: Path, definition: Definition) -> tuple[SolutionSpec, Ca
     languages = {solution.spec.language, *solution.spec.languages} - {None}
     if languages and not languages & {"cuda", "cuda_cpp", "cpp"}:
         raise ProblemError(
-            f"{file}: spec.language: {', '.join(sorted(str(x) for x in languages))}; a CUDA C++ baseline is needed: name one with --baseline"
+            f"{file}: spec.language: {', '.join(sorted(str(x) for x in languages))}; "
+            "a CUDA C++ baseline is needed: name one with --baseline"
         )
     sources = {s.path: _content(file.parent, s) for s in solution.sources}
     headers = include_closure(sources, solution.spec.headers)

@@ -132,7 +132,7 @@ class RoundEnded(EventBase):
 
 
 class WinnerRemeasured(EventBase):
-    """The best candidate judged again in fresh processes with fresh seeds, so that luck of the search does not reach the headline."""
+    """The best candidate judged again, with fresh seeds: luck of the search does not reach the headline."""
 
     event: Literal["winner_remeasured"] = "winner_remeasured"
     candidate: str

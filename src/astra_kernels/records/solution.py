@@ -1,7 +1,8 @@
 """How an implementation is built and called: FlashInfer-Bench's Solution, with the plain C binding as an extension.
 
-C binding: the entry point is `extern "C" int f(...)` (0 = success, else a cudaError_t). Tensors are device pointers, axes are
-`int64_t`, scalars take the C type of their dtype, and `stream` is a `cudaStream_t`; `arguments` gives the order and other C types.
+C binding: the entry point is `extern "C" int f(...)` (0 = success, else a cudaError_t). Tensors are
+device pointers, axes are `int64_t`, scalars take the C type of their dtype, and `stream` is a
+`cudaStream_t`; `arguments` gives the order and other C types.
 """
 
 from __future__ import annotations

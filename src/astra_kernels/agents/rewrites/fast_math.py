@@ -7,8 +7,9 @@ Every form keeps infinities, zeros and NaNs where they were:
   intrinsic functions); their error grows with the argument, which is for the judge to weigh.
 - ``__fdividef(a, b)`` returns 0 for 2^126 < |b| < 2^128 and loses tiny ``b``. It replaces a
   division directly only where ``b`` was an integer. Elsewhere a helper falls back to ``/``
-  outside its range, or, for ``b`` proven to be at least 1, ``a * __frcp_rn(b)`` is used: the
-  reciprocal cannot overflow there, and 1/infinity is 0.
+  outside its range, or, for ``b`` proven to be at least 1, ``a`` times PTX's ``rcp.approx.f32`` of
+  ``b`` is used: the reciprocal cannot overflow there, it keeps subnormal results, and 1/infinity
+  is 0 (PTX ISA, rcp). ``__frcp_rn`` would be exact, but is as long as a division in SASS.
 - ``a * rsqrtf(x)`` overflows and vanishes exactly where ``a / sqrtf(x)`` does.
 """
 
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 
 from astra_kernels.agents.rewrites.bounds import at_least_one, is_count, is_number, literal_value
 from astra_kernels.agents.rewrites.edits import Editor
-from astra_kernels.agents.rewrites.prelude import DIVIDE, TANH, add_prelude
+from astra_kernels.agents.rewrites.prelude import DIVIDE, RECIPROCAL, TANH, add_prelude
 from astra_kernels.agents.rewrites.program import Applied, ParameterPoint, Program, Refused
 from astra_kernels.agents.rewrites.reach import Function, Reachable, broken, reach
 from astra_kernels.agents.rewrites.scope import Scope, literal_kind
@@ -152,9 +153,10 @@ def _rcp(place: _Place, node: Node) -> None:
     sign = node.child_by_field_name("operator")
     if sides is None or sign is None or not at_least_one(sides[1], place.scope):
         return
-    place.editor.note(place.function.unit, node, "division becomes a product with __frcp_rn")
+    place.editor.note(place.function.unit, node, "division becomes a product with rcp.approx")
+    place.helpers.add(RECIPROCAL)
     place.editor.replace(place.function.unit, sign, "*")
-    place.wrap(sides[1], "__frcp_rn")
+    place.wrap(sides[1], "astra_reciprocal")
 
 
 def _div(place: _Place, node: Node) -> None:

@@ -19,6 +19,18 @@ __device__ __forceinline__ float astra_divide(float a, float b) {
 #endif
 """
 
+RECIPROCAL = """\
+#ifndef ASTRA_RECIPROCAL
+#define ASTRA_RECIPROCAL
+// 1 / x to 1 ulp in a few instructions; subnormal results are kept, 1 / infinity is 0.
+__device__ __forceinline__ float astra_reciprocal(float x) {
+  float y;
+  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#endif
+"""
+
 TANH = """\
 #ifndef ASTRA_TANH
 #define ASTRA_TANH

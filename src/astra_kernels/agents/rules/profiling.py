@@ -1,7 +1,7 @@
 """A decision table over counters: what limits a kernel, and the numbers that say so.
 
-The thresholds are the rules of thumb of Nsight Compute's own guided analysis: a unit above 60 % of its peak limits the kernel; less than
-one full wave of blocks leaves multiprocessors idle; below that, latency does.
+The thresholds are the rules of thumb of Nsight Compute's own guided analysis: a unit above 60 % of its peak limits the kernel;
+less than one full wave of blocks leaves multiprocessors idle; below that, latency does.
 """
 
 from __future__ import annotations
@@ -65,29 +65,29 @@ _TABLE = (
 
 
 class RuleProfiler:
-    """Applies the table to every timed workload; the bottleneck that costs most time wins."""
+    """Applies the table to every timed workload; the bottleneck of most of them wins."""
 
     def diagnose(self, candidate: Candidate, evaluation: Passed) -> Diagnosis:
-        """A diagnosis that cites counters of the workload on which the bottleneck costs most."""
-        cost: Counter[Bottleneck] = Counter()
+        """A diagnosis that cites counters of the slowest workload with that bottleneck."""
+        limited: Counter[Bottleneck] = Counter()
         worst: dict[Bottleneck, tuple[float, WorkloadResult, Evidence]] = {}
         for workload in evaluation.workloads:
-            share = 1.0 if _time_us(workload) else 0.0
-            for profile in workload.profiles:
+            time_us = _time_us(workload)
+            for profile in workload.profiles if time_us else ():
                 bottleneck, evidence = _judge(profile)
-                cost[bottleneck] += share
-                if bottleneck not in worst or share > worst[bottleneck][0]:
-                    worst[bottleneck] = (share, workload, evidence)
-        if not cost:
+                limited[bottleneck] += 1
+                if bottleneck not in worst or time_us > worst[bottleneck][0]:
+                    worst[bottleneck] = (time_us, workload, evidence)
+        if not limited:
             return _without_counters(candidate, evaluation)
-        bottleneck = cost.most_common(1)[0][0]
+        bottleneck = limited.most_common(1)[0][0]
         _, workload, evidence = worst[bottleneck]
         more = _supporting(workload.profiles[0].metrics, evidence.metric)
         kind = workload.profiles[0].source
         return Diagnosis(
             subject=candidate.id,
             bottleneck=bottleneck,
-            summary=f"{bottleneck.replace('_', ' ')} on {cost[bottleneck]:.0f} of {sum(cost.values()):.0f} timed workloads: "
+            summary=f"{bottleneck.replace('_', ' ')} in {limited[bottleneck]} of {limited.total()} kernel launches: "
             f"{evidence.meaning} ({evidence.metric} = {evidence.value:.3g} on {workload.uuid}, {kind})",
             evidence=(evidence, *more),
         )

@@ -33,7 +33,7 @@ def astra(*arguments, cwd, **env):
         ),
         (["optimize", "--resume", "nowhere"], 2, "no run here"),
         (["verify", "{repo}/examples/silu_and_mul", "missing.cu"], 2, "missing.cu"),
-        (["verify", "{repo}/examples/silu_and_mul"], 2, "CANDIDATE"),
+        (["verify", "{repo}/examples/silu_and_mul"], 2, "candidate"),
         (["show", "nowhere"], 2, "no run here"),
         (["schema", "everything"], 2, "definition, workload, solution, event"),
         (["frobnicate"], 2, "frobnicate"),

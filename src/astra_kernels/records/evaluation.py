@@ -1,7 +1,8 @@
 """What happened to a candidate: a closed union of outcomes, told apart by their `outcome` field.
 
 Standard library only: the job that runs on a GPU machine builds these, and `evaluation/` reads them
-back with pydantic, so that one definition serves both sides. Every float is finite; what is not known is None, never NaN or infinity.
+back with pydantic, so that one definition serves both sides. Every float is finite; what is not known
+is None, never NaN or infinity.
 """
 
 from __future__ import annotations

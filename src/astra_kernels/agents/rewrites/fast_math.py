@@ -238,6 +238,7 @@ class FastMath:
 
     name = "fast_math"
     technique = "fast_math"
+    sample = ParameterPoint.of(replace="exp+div")
 
     def parameters(self, program: Program) -> tuple[ParameterPoint, ...]:
         """Returns the groups of replacements that find a place, combined and alone."""

@@ -16,6 +16,7 @@ class LaunchGeometry:
 
     name = "launch_geometry"
     technique = "launch_geometry"
+    sample = ParameterPoint.of(block=256)
 
     def parameters(self, program: Program) -> tuple[ParameterPoint, ...]:
         """Returns the splits and block sizes that apply, nearest sizes first."""

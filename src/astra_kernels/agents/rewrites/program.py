@@ -103,6 +103,11 @@ class Rewrite(Protocol):
         """The key under which the planner's technique table lists it."""
         ...
 
+    @property
+    def sample(self) -> ParameterPoint:
+        """A usual point; applying it where no point is offered gives the reason."""
+        ...
+
     def parameters(self, program: Program) -> tuple[ParameterPoint, ...]:
         """Returns the points worth trying on this program, the most promising first."""
         ...

@@ -39,6 +39,7 @@ class VectorWidth:
 
     name = "vector_width"
     technique = "vectorized_access"
+    sample = ParameterPoint.of(bytes=16, unroll=1)
 
     def parameters(self, program: Program) -> tuple[ParameterPoint, ...]:
         """Returns widths and unrollings for element loops, else legal values of the constant."""

@@ -32,13 +32,13 @@ class RuleCoder:
         if rewrite is None:
             return Refusal(f"no rewrite for technique {plan.technique!r}")
         program = program_of(self._problem, parent)
-        points = rewrite.parameters(program)
+        points = rewrite.parameters(program) or (rewrite.sample,)
         if plan.parameters:
             points = tuple(p for p in points if _matches(p, plan))
         known = {fingerprint(a.candidate.sources) for a in history.attempts}
         known.add(fingerprint(self._problem.baseline.sources))
         candidates: list[Candidate] = []
-        reason = "nothing in this kernel to apply it to"
+        reason = "no point of its space has the parameters that the plan asks for"
         for point in points:
             result = rewrite.apply(program, point)
             if isinstance(result, Refused):

@@ -50,8 +50,8 @@ def main() -> int:
         print("\n".join(_lines(job.name, outcome)), flush=True)
     report = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "command": ["scripts/gpu/measure.py", *sys.argv[1:]],
-        "commit": _commit(),
+        "command": ["scripts/gpu/measure.py", *(job.name for job in options.jobs)],
+        "commit": options.commit or _commit(),
         "machine": platform.platform(),
         "jobs": results,
     }
@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Run job directories on this machine's GPU.")
     parser.add_argument("jobs", nargs="+", type=Path, metavar="JOBDIR")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--commit", metavar="SHA", help="what is measured, where git cannot tell")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="share builds between jobs")
     return parser
 
@@ -95,7 +96,7 @@ def _commit() -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return "unknown"
-    return done.stdout.strip() or "unknown"
+    return done.stdout.strip() if done.returncode == 0 else "unknown"
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_kernels.devices.device import CArgument, ProgramRefused, c_value, open_device
+from astra_kernels.devices.device import CArgument, ProgramRefused, c_value
 from astra_kernels.devices.neighbours import alone_on, among_others_on
+from astra_kernels.devices.opening import open_device
 from astra_kernels.errors import AstraError, UserError
 
 NO_RUNTIME = Path("/nowhere/libcudart.so.13")

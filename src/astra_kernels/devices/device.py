@@ -14,8 +14,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from astra_kernels.errors import UserError
-
 Dim3 = tuple[int, int, int]
 
 
@@ -155,27 +153,3 @@ _CTYPES: Mapping[str, Callable[[Any], object]] = {
 def c_value(argument: CArgument) -> object:
     """The argument as ctypes passes it."""
     return _CTYPES[argument.ctype](argument.value)
-
-
-def open_device(name: str, cuda_runtime: Path) -> Device:
-    """Opens `sim:<gpu>` or `cuda:<ordinal>`.
-
-    Args:
-        name: which device.
-        cuda_runtime: the shared CUDA runtime that programs are linked against (real devices).
-
-    Raises:
-        UserError: no such kind of device, or an unknown GPU name; known ones are listed.
-        SetupError: the package for real devices is missing.
-        MachineFault: the device does not answer.
-    """
-    kind, _, which = name.partition(":")
-    if kind == "sim":
-        from astra_kernels.devices.sim import SimulatedDevice
-
-        return SimulatedDevice(which)
-    if kind == "cuda" and which.isdigit():
-        from astra_kernels.devices.cuda import CudaDevice
-
-        return CudaDevice(int(which), cuda_runtime)
-    raise UserError(f"unknown device {name!r}: use sim:h200 or cuda:0 (or another ordinal)")

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from astra_kernels.devices.device import ProgramRefused, open_device
+from astra_kernels.devices.device import ProgramRefused
+from astra_kernels.devices.opening import open_device
 from astra_kernels.errors import AstraError
 from astra_kernels.jobs.calling import Channel, load_programs, run_call
 from astra_kernels.jobs.memory import read_all

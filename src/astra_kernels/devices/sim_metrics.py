@@ -42,7 +42,8 @@ def launch_metrics(
     metrics["sm__warps_active.avg.pct_of_peak_sustained_active"] = _warps_active(
         launch, machine, modelled
     )
-    metrics["launch__waves_per_multiprocessor"] = modelled.waves
+    resident = machine.multiprocessors * modelled.occupancy.blocks_per_sm
+    metrics["launch__waves_per_multiprocessor"] = launch.blocks / resident
     return metrics
 
 

@@ -61,7 +61,7 @@ def issue_slots(operation: MicroOp) -> tuple[float, float]:
 
 
 # Clocks from an instruction to one that needs its result.
-_ALU, _PREDICATE, _SPECIAL, _BRANCH, _SHARED, _SHUFFLE = 4.0, 13.0, 22.0, 12.0, 29.0, 24.0
+_ALU, _PREDICATE, _SPECIAL, _BRANCH, _SHARED, _SHUFFLE, _BARRIER = 4.0, 13.0, 18.0, 8.0, 29.0, 24.0, 30.0
 _CHAINS: dict[str, float] = {
     "div.rn.f32": _SPECIAL + 5 * _ALU + 2 * _BRANCH,
     "rcp.rn.f32": 2 * _ALU + _PREDICATE + _SPECIAL + 3 * _ALU + 2 * _BRANCH,
@@ -87,6 +87,8 @@ def result_clocks(operation: MicroOp) -> float:
     handler, name = operation.handler, operation.operation
     if handler == "branch":
         return _BRANCH
+    if handler == "barrier":
+        return _BARRIER
     if handler == "shuffle":
         return _SHUFFLE
     if handler == "load":

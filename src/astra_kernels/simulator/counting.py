@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_kernels.simulator.executor_interface import COUNTER_NAMES, LaunchResult
-from astra_kernels.simulator.issue_cost import issue_slots
+from astra_kernels.simulator.issue_cost import chain_weights, issue_slots, predicated
 from astra_kernels.simulator.lowering.lower import LoweredKernel
 from astra_kernels.simulator.lowering.microcode import MicroOp, Space
 from astra_kernels.simulator.lowering.rounds import round_weights
@@ -16,6 +16,8 @@ from astra_kernels.simulator.records import Counters, LineCounters, SourceLine
 
 WORK_KINDS = ("fp32", "fp64", "fp16", "xu", "alu", "lsu", "control", "sync")
 
+# Loads that fewer warps than this part execute are taken to find their data in a cache.
+_MOST_WARPS = 0.5
 _XU = {"ex2", "lg2", "sin", "cos", "tanh", "rsqrt"}
 _SYNC_HANDLERS = {"barrier", "barrier_arrive", "warp_barrier"}
 _LSU_HANDLERS = {"load", "store", "atomic", "copy_async", "shuffle"}
@@ -124,6 +126,44 @@ def _slots(rows: list[_Row]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
+class TimedCounters(Counters):
+    """Counters with what only the time model needs.
+
+    Attributes:
+        chain_clocks: Clocks of a warp's instructions that wait for one another, on average.
+        slowest_chain_clocks: The same for a warp that goes everywhere that any warp goes.
+        slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
+    """
+
+    chain_clocks: float
+    slowest_chain_clocks: float
+    slowest_load_rounds: float
+
+
+@dataclass(frozen=True)
+class _Waits:
+    """A warp's waits, on average and at the most."""
+
+    chain_clocks: float
+    slowest_chain_clocks: float
+    load_rounds: float
+    slowest_load_rounds: float
+
+
+def _waits(kernel: LoweredKernel, rows: list[_Row], warps: int) -> _Waits:
+    microcode = predicated(kernel.microcode)
+    times = np.array([row.counts["warps"] for row in rows], np.float64) / warps
+    most = np.ceil(times - 1e-3)  # a sample's scale leaves a little above whole numbers
+    chains, rounds = np.array(chain_weights(microcode)), np.array(round_weights(microcode))
+    return _Waits(
+        chain_clocks=float(chains @ times),
+        slowest_chain_clocks=float(chains @ most),
+        load_rounds=float(rounds @ times),
+        slowest_load_rounds=float(rounds @ np.where(times >= _MOST_WARPS, most, times)),
+    )
+
+
+@dataclass(frozen=True)
 class Sampled:
     """How large a launch is, and how many of its blocks ran."""
 
@@ -134,7 +174,7 @@ class Sampled:
 
 def summarise(
     kernel: LoweredKernel, raw: NDArray[np.uint64], result: LaunchResult, geometry: Sampled
-) -> Counters:
+) -> TimedCounters:
     """Counters of a launch.
 
     Args:
@@ -156,19 +196,19 @@ def summarise(
             instructions[kind_of_work(row.operation)] += row.counts["warps"]
     issued = metrics["smsp__inst_executed.sum"]
     slots, xu = _slots(rows)
-    rounds = sum(
-        weight * row.counts["warps"]
-        for weight, row in zip(round_weights(kernel.microcode), rows, strict=True)
-    )
-    return Counters(
+    waits = _waits(kernel, rows, geometry.blocks * geometry.warps_per_block)
+    return TimedCounters(
         metrics=metrics,
         instructions=instructions,
         issue_slots=slots,
         xu_slots=xu,
-        load_rounds=rounds / (geometry.blocks * geometry.warps_per_block),
+        load_rounds=waits.load_rounds,
         active_lanes=metrics["smsp__thread_inst_executed.sum"] / issued if issued else 0.0,
         dram_bytes_read=round(result.bytes_read * scale),
         dram_bytes_written=round(result.bytes_written * scale),
         barriers=round(result.barriers * scale),
         lines=_lines(rows),
+        chain_clocks=waits.chain_clocks,
+        slowest_chain_clocks=waits.slowest_chain_clocks,
+        slowest_load_rounds=waits.slowest_load_rounds,
     )

@@ -86,6 +86,8 @@ def build(toolchain, program, folder):
     """The library, with PTX to execute and machine code to take registers from."""
     stem = f"{program.problem}-{program.dtype}-{program.variant}"
     source, library = folder / f"{stem}.cu", folder / f"{stem}.so"
+    if library.exists():
+        return library
     source.write_text(program.source())
     flags = []
     if program.variant == "flashinfer":
@@ -121,7 +123,7 @@ def buffers_of(problem, shape):
 
 @dataclass(frozen=True)
 class Simulated:
-    """One measured row and what the simulator recorded of it."""
+    """One measured kernel and shape, and what the simulator recorded of it."""
 
     program: Program
     shape: tuple[int, ...]
@@ -146,22 +148,26 @@ def call(device, library, program, shape, sample):
     return launch
 
 
+def program_of(row, version=None):
+    """The source of a measured row, or of another version of the same."""
+    return Program(row["kernel"], row["dtype"], version or row["version"])
+
+
 def simulate(device, toolchain, folder, rows, sample):
-    """Simulate every measured row of the project's problems; builds two libraries at a time."""
-    keys = [Program(row["kernel"], row["dtype"], row["version"]) for row in rows]
-    programs = list(dict.fromkeys(keys))
+    """Simulate each measured kernel and shape once, by (program, shape); builds two at a time."""
+    first = {}
+    for row in rows:
+        first.setdefault((program_of(row), tuple(row["shape"])), row)
+    programs = list(dict.fromkeys(program for program, _ in first))
     with ThreadPoolExecutor(2) as pool:
-        paths = dict(
-            zip(programs, pool.map(lambda p: build(toolchain, p, folder), programs), strict=True)
-        )
-    libraries = {p: device.simulator.load(path) for p, path in paths.items()}
-    registers = {p: registers_of(path) for p, path in paths.items()}
-    found = []
-    for program, row in zip(keys, rows, strict=True):
-        shape = tuple(row["shape"])
+        built = list(pool.map(lambda p: build(toolchain, p, folder), programs))
+    libraries = {p: device.simulator.load(path) for p, path in zip(programs, built, strict=True)}
+    registers = {p: registers_of(path) for p, path in zip(programs, built, strict=True)}
+    found = {}
+    for (program, shape), row in first.items():
         launch = call(device, libraries[program], program, shape, sample)
         resources = Resources(registers[program][launch.kernel])
-        found.append(Simulated(program, shape, row["device_us"], launch, resources))
+        found[program, shape] = Simulated(program, shape, row["device_us"], launch, resources)
     return found
 
 

@@ -1,13 +1,8 @@
 """The time model: its error against measurements, and the direction of its answers."""
 
-import ctypes
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-import astra_kernels.simulator as simulator
 from astra_kernels.simulator import (
     Bound,
     Limiter,
@@ -18,12 +13,10 @@ from astra_kernels.simulator import (
     model_time,
     model_time_us,
     occupancy,
-    stated_error,
 )
 from tests.simulator.conftest import random
 
 H200 = load_machine("h200")
-MACHINES = Path(simulator.__file__).parent / "machines"
 
 
 @pytest.mark.parametrize(
@@ -99,34 +92,16 @@ def test_a_launch_without_counters_has_no_modelled_time(device, norms):
         model_time(device.launch, H200, Resources(32))
 
 
-def arguments_of(kernel, shape, allocate):
-    """Buffers of a measured row's kernel, by their sizes in bytes, and then its sizes."""
-    if kernel == "merge_state":
-        seq, heads, dim = shape
-        values, scales = 2 * seq * heads * dim, 4 * seq * heads
-        sizes = [values, scales] * 3
-    else:
-        tokens, hidden = shape
-        row = 2 * tokens * hidden
-        sizes = [row, 2 * row] if kernel == "silu_and_mul" else [row, row, 2 * hidden]
-    return [allocate(size) for size in sizes]
+def test_chains_count_what_a_warp_waits_for(device, norms):
+    few, many = (silu_launch(device, norms, 8, 4096, threads).counters for threads in (512, 128))
+    assert many.chain_clocks > 2 * few.chain_clocks
+    assert few.slowest_chain_clocks >= few.chain_clocks
+    uneven = silu_launch(device, norms, 8, 4096 + 64, 512).counters
+    assert uneven.slowest_chain_clocks > 1.5 * uneven.chain_clocks > few.chain_clocks
 
 
-@pytest.mark.flashinfer
-def test_the_stated_error_is_what_the_measured_rows_give(device, measured_library):
-    library = device.simulator.load(measured_library)
-    device.simulator.options = SimulatorOptions(block_sample=300)
-    rows = json.loads((MACHINES / "h200_measured.json").read_text())["rows"]
-    errors = []
-    for row in rows:
-        buffers = arguments_of(row["kernel"], row["shape"], device.simulator.allocate)
-        sizes = [ctypes.c_int(n) for n in row["shape"]]
-        assert library.function(row["kernel"])(*map(ctypes.c_void_p, buffers), *sizes) == 0
-        (launch,) = device.simulator.take_launches()
-        for buffer in buffers:
-            device.simulator.free(buffer)
-        errors.append(model_time_us(launch, H200, Resources(32)) / row["device_us"] - 1)
-    stated = stated_error()
-    assert stated.rows == len(errors)
-    assert np.sqrt(np.mean(np.square(errors))) == pytest.approx(stated.root_mean_square, abs=2e-3)
-    assert np.max(np.abs(errors)) == pytest.approx(stated.worst, abs=2e-3)
+def test_blocks_without_work_take_time(device, norms):
+    busy = model_time(silu_launch(device, norms, 64, 1024, 128), H200, Resources(32))
+    assert busy.block_start_us > 0
+    idle = model_time(silu_launch(device, norms, 64, 1024, 1024), H200, Resources(32))
+    assert idle.block_start_us == pytest.approx(8 * busy.block_start_us)

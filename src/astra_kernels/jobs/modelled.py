@@ -8,6 +8,7 @@ from typing import Any
 
 from astra_kernels.jobs.statistics import geometric_mean
 from astra_kernels.records.evaluation import KernelProfile, Modelled, NotEstablished, Timing
+from astra_kernels.simulator import stated_error
 
 Launches = Sequence[Mapping[str, Any]]
 """`devices.device.Launch` records as they came over the wire."""
@@ -18,7 +19,6 @@ class ModelledCall:
     """The model's time for all launches of one call."""
 
     us: float
-    model_error: float
     sampled: bool
 
 
@@ -29,26 +29,31 @@ def modelled_call(launches: Launches) -> ModelledCall | None:
         return None
     return ModelledCall(
         us=sum(times),
-        model_error=max(float(launch["model_error"]) for launch in launches),
         sampled=any(launch["sampled_blocks"] is not None for launch in launches),
     )
 
 
 def modelled_timing(baseline_us: float | None, candidate: ModelledCall | None) -> Timing:
-    """The modelled gain of a candidate."""
+    """The modelled gain of a candidate; its error is the model's of one workload's gain."""
     if baseline_us is None or candidate is None or candidate.us <= 0:
         return NotEstablished(reason="no kernel was launched, or the model does not cover one")
+    stated = stated_error()
+    error = stated.sampled_gain if candidate.sampled else stated.gain
     return Modelled(
         baseline_us=baseline_us,
         candidate_us=candidate.us,
         gain=baseline_us / candidate.us,
-        model_error=candidate.model_error,
+        model_error=error.root_mean_square,
         sampled=candidate.sampled,
     )
 
 
 def modelled_geomean(timings: Sequence[Timing]) -> Timing | None:
-    """Geometric mean over the timed workloads, if every one was modelled."""
+    """Geometric mean over the timed workloads, if every one was modelled.
+
+    Its error is the mean of the workloads', as if all erred the same way: the model tends to be wrong
+    about a kernel, not about a shape.
+    """
     if not timings:
         return None
     modelled = [t for t in timings if isinstance(t, Modelled)]
@@ -59,7 +64,7 @@ def modelled_geomean(timings: Sequence[Timing]) -> Timing | None:
         baseline_us=geometric_mean([m.baseline_us for m in modelled]),
         candidate_us=geometric_mean([m.candidate_us for m in modelled]),
         gain=geometric_mean([m.gain for m in modelled]),
-        model_error=max(m.model_error for m in modelled),
+        model_error=sum(m.model_error for m in modelled) / len(modelled),
         sampled=any(m.sampled for m in modelled),
     )
 

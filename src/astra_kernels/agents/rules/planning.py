@@ -56,7 +56,7 @@ TECHNIQUES: tuple[Technique, ...] = (
     ),
 )
 
-_DISCOUNT = 0.2
+_DISCOUNT = 0.1
 """What is left of the expected gain for each round in which a technique was tried already."""
 
 

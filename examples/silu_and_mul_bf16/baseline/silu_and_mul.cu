@@ -17,7 +17,7 @@ struct alignas(16) Bf16Vec {
   __nv_bfloat16 lane[kVec];
 };
 
-__device__ __forceinline__ float silu(float x) { return x / (1.0f + __expf(-x)); }
+__device__ __forceinline__ float silu(float x) { return x * (1.0f / (1.0f + __expf(-x))); }
 
 // One block per row; every access is 16 bytes. `hidden` is a multiple of kVec.
 __global__ void silu_and_mul_vector_kernel(__nv_bfloat16* __restrict__ out,

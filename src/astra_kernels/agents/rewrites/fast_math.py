@@ -6,10 +6,10 @@ Every form keeps infinities, zeros and NaNs where they were:
 - ``__expf`` and ``__logf`` have the limits of ``expf`` and ``logf`` (CUDA C++ Programming Guide,
   intrinsic functions); their error grows with the argument, which is for the judge to weigh.
 - ``__fdividef(a, b)`` returns 0 for 2^126 < |b| < 2^128 and loses tiny ``b``. It replaces a
-  division directly only where ``b`` was an integer. Elsewhere a helper falls back to ``/``
-  outside its range, or, for ``b`` proven to be at least 1, ``a`` times PTX's ``rcp.approx.f32`` of
-  ``b`` is used: the reciprocal cannot overflow there, it keeps subnormal results, and 1/infinity
-  is 0 (PTX ISA, rcp). ``__frcp_rn`` would be exact, but is as long as a division in SASS.
+  division directly only where ``b`` was an integer. Elsewhere helpers around PTX's
+  ``rcp.approx.ftz.f32`` (PTX ISA, rcp) scale their operands into its range, without a branch:
+  ptxas lines up divisions that may branch one after the other, and that, not the arithmetic, is
+  what makes them slow. ``__frcp_rn`` branches as a division does.
 - ``a * rsqrtf(x)`` overflows and vanishes exactly where ``a / sqrtf(x)`` does.
 """
 

@@ -11,10 +11,14 @@ from astra_kernels.agents.rewrites.syntax import Node, Unit, text_of
 DIVIDE = """\
 #ifndef ASTRA_DIVIDE
 #define ASTRA_DIVIDE
-// Fast division where __fdividef is exact to 2 ulp; the full one for huge, tiny and special b.
+// a / b to 2 ulp without a branch: both sides are scaled where the hardware's reciprocal of b would
+// vanish or overflow. Zeros, infinities and NaNs come out as those of a / b.
 __device__ __forceinline__ float astra_divide(float a, float b) {
   const float size = fabsf(b);
-  return size > 0x1p-126f && size < 0x1p126f ? __fdividef(a, b) : a / b;
+  const float scale = size > 0x1p100f ? 0x1p-64f : size < 0x1p-100f ? 0x1p64f : 1.0f;
+  float reciprocal;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(b * scale));
+  return a * scale * reciprocal;
 }
 #endif
 """
@@ -22,11 +26,12 @@ __device__ __forceinline__ float astra_divide(float a, float b) {
 RECIPROCAL = """\
 #ifndef ASTRA_RECIPROCAL
 #define ASTRA_RECIPROCAL
-// 1 / x to 1 ulp in a few instructions; subnormal results are kept, 1 / infinity is 0.
+// 1 / x to 1 ulp for x of at least 1, without a branch: a quarter of x has a normal reciprocal even
+// where that of x is subnormal. 1 / infinity is 0.
 __device__ __forceinline__ float astra_reciprocal(float x) {
   float y;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(0.25f * x));
+  return 0.25f * y;
 }
 #endif
 """

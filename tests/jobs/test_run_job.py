@@ -320,14 +320,15 @@ def test_in_place_outputs_scalars_workspace_and_empty_tensors(judge_job):
 
 
 FULL_DISK = """
-import resource, sys
+import os, resource, sys
 from pathlib import Path
 from astra_kernels.errors import MachineFault
 from astra_kernels.jobs.run_job import run_job
-size = int(sys.argv[3])
+from astra_kernels.languages.cuda.toolchain import find_toolchain
+toolchain, size = find_toolchain(os.environ), int(sys.argv[3])
 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 try:
-    run_job(Path(sys.argv[1]), cache_dir=Path(sys.argv[2]))
+    run_job(Path(sys.argv[1]), toolchain=toolchain, cache_dir=Path(sys.argv[2]))
 except MachineFault:
     sys.exit(0)
 sys.exit("no machine fault")
@@ -341,8 +342,6 @@ def test_a_full_disk_is_the_machines_fault(tmp_path, toolchain, build_cache, siz
     run_job(job, toolchain=toolchain, cache_dir=build_cache)  # so that the build is there already
     (job / RESULT_FILE).unlink()
     command = [sys.executable, "-c", FULL_DISK, str(job), str(build_cache), str(size)]
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(p.name for p in job.iterdir()) == ["baseline", "job.json", "reference.py"]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from astra_kernels.errors import MachineFault, ProblemError
+from astra_kernels.baseline import agreed_workloads, require_sound_baseline
+from astra_kernels.errors import MachineFault
 from astra_kernels.protocols import (
     CodingAgent,
     Effort,
@@ -20,8 +21,7 @@ from astra_kernels.protocols import (
     TestingAgent,
 )
 from astra_kernels.records.candidate import Candidate
-from astra_kernels.records.describe import describe
-from astra_kernels.records.evaluation import Evaluation, Incorrect, Passed
+from astra_kernels.records.evaluation import Evaluation, Passed
 from astra_kernels.records.history import Attempt, History, beats_baseline
 from astra_kernels.records.plan import Plan
 from astra_kernels.records.problem import Problem
@@ -158,17 +158,11 @@ class Optimizer:
         """A proposal counts only after the baseline itself agrees with the reference on it."""
         if self.history.workloads_proposed:
             return
-        waiting = {w.uuid: w for w in self.team.testing.propose(self.problem)}
-        refused: dict[str, str] = {}
-        while waiting:
-            evaluation = self._evaluate(self.problem.baseline, tuple(waiting.values()))
-            if isinstance(evaluation, Passed):
-                break
-            uuid = getattr(evaluation, "workload", None)
-            for name in [uuid] if uuid in waiting else list(waiting):
-                refused[str(name)] = f"the baseline: {describe(evaluation)}"
-                del waiting[str(name)]
-        self._log(WorkloadsProposed, accepted=tuple(waiting.values()), refused=refused)
+        accepted, refused = agreed_workloads(
+            self.team.testing.propose(self.problem),
+            lambda workloads: self._evaluate(self.problem.baseline, workloads),
+        )
+        self._log(WorkloadsProposed, accepted=accepted, refused=refused)
 
     def _finish(self, reason: str) -> None:
         """Look at the fastest candidates a second time, with fresh seeds, until one holds."""
@@ -199,19 +193,3 @@ class Optimizer:
         event: Any = kind(at=now, elapsed_s=self._elapsed_s(), **fields)
         self.write(event)
         self.history.append(event)
-
-
-def require_sound_baseline(problem: Problem, evaluation: Evaluation | None) -> None:
-    """Refuse a problem whose baseline did not pass.
-
-    Raises:
-        ProblemError: saying what failed and what to do.
-    """
-    if isinstance(evaluation, Passed) or evaluation is None:
-        return
-    advice = (
-        "either the kernel or reference.py is wrong"
-        if isinstance(evaluation, Incorrect)
-        else "the baseline must build and run before it can be improved"
-    )
-    raise ProblemError(f"{problem.name}: the baseline failed: {describe(evaluation)}; {advice}")

@@ -167,9 +167,10 @@ class RunStore:
         candidate = raw.get("candidate")
         if isinstance(candidate, dict):
             for path, digest in candidate["sources"].items():
-                candidate["sources"][path] = (
-                    (self.directory / SOURCES / digest).read_bytes().decode()
-                )
+                data = (self.directory / SOURCES / digest).read_bytes()
+                if hashlib.sha256(data).hexdigest() != digest:
+                    raise ValueError(f"{SOURCES}/{digest} was changed")
+                candidate["sources"][path] = data.decode()
 
 
 def _tuples(value: Any) -> Any:

@@ -35,6 +35,8 @@ def astra(*arguments, cwd, **env):
         (["verify", "{repo}/examples/silu_and_mul", "missing.cu"], 2, "missing.cu"),
         (["verify", "{repo}/examples/silu_and_mul"], 2, "candidate"),
         (["show", "nowhere"], 2, "no run here"),
+        (["optimize", "{repo}/examples/silu_and_mul", "--seed", "-1"], 2, "--seed"),
+        (["bench", "{repo}/examples/silu_and_mul", "--seed", "-1"], 2, "--seed"),
         (["schema", "everything"], 2, "definition, workload, solution, event"),
         (["frobnicate"], 2, "frobnicate"),
         (["worker", "nowhere"], 2, "job.json"),
@@ -47,6 +49,36 @@ def test_bad_input_is_one_message_and_exit_code(arguments, code, message, reposi
     assert message in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == [], "nothing half-written"
+
+
+def test_a_missing_compiler_is_exit_code_3(repository, tmp_path):
+    """No nvcc and no wheels in sight, but g++: the job itself says what is missing."""
+    problem = repository / "examples" / "silu_and_mul"
+    done = astra(
+        "bench",
+        problem,
+        "--device",
+        "sim:h200",
+        cwd=tmp_path,
+        PATH="/usr/bin:/bin",
+        CUDA_HOME="",
+        CUDA_PATH="",
+    )
+    if done.returncode == 0:
+        pytest.skip("the compiler's wheels are installed beside the package")
+    assert done.returncode == 3, done.stderr
+    assert "astra-kernels[toolchain]" in done.stderr
+
+
+def test_modules_in_the_current_directory_are_not_imported(repository, tmp_path):
+    (tmp_path / "queue.py").write_text("raise SystemExit('shadowed')")
+    problem = repository / "examples" / "silu_and_mul"
+    code = "import sys; from astra_kernels.app.cli import main; sys.argv = ['astra', *sys.argv[1:]]; main()"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, "verify", str(problem), str(problem / "baseline"), "--device", "sim:h200"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
 
 
 def test_doctor_speaks_json(tmp_path):

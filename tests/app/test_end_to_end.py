@@ -63,7 +63,7 @@ def test_killed_and_interrupted_runs_resume(problem, start, astra, tmp_path):
     second = start("optimize", "--resume", "run")
     wait_for_events(tmp_path / "run", "run_resumed", second)
     time.sleep(1)
-    second.send_signal(signal.SIGINT)
+    second.send_signal(signal.SIGTERM)
     _, err = second.communicate(timeout=60)
     assert second.returncode == 130
     assert "--resume run" in err

@@ -24,7 +24,8 @@ ALLOWED = {
     "search": {"records", "protocols", "errors"},
     "evaluation": {"jobs", "protocols", "records", "errors"},
     "agents": {"protocols", "records", "errors"},
-    "optimize": {"protocols", "records", "errors"},
+    "baseline": {"records", "errors"},
+    "optimize": {"baseline", "protocols", "records", "errors"},
 }
 LIGHT = ("simulator", "languages", "devices", "jobs")
 LIGHT_RECORDS = {

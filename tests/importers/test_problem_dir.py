@@ -104,6 +104,24 @@ BAD = {
         ),
         "x.st: no such file",
     ),
+    "bytes that cannot be evaluated": (
+        "definition.json",
+        edited(DEFINITION, bytes="n // 0"),
+        "definition.json: bytes: cannot evaluate 'n // 0'",
+    ),
+    "negative bytes": ("definition.json", edited(DEFINITION, bytes="-n"), "bytes: '-n' gives -5"),
+    "workspace beyond any device": (
+        "baseline/solution.json",
+        edited(SOLUTION, spec={**SOLUTION["spec"], "workspace": {"bytes": "10 ** 15"}}),
+        "spec.workspace.bytes",
+    ),
+    "a size that is no number": ("workload.jsonl", edited(WORKLOAD, axes={"n": "5"}), "axes.n"),
+    "a size that is a truth value": (
+        "workload.jsonl",
+        edited(WORKLOAD, axes={"n": True}),
+        "axes.n",
+    ),
+    "control characters in a name": ("workload.jsonl", edited(WORKLOAD, uuid="\u001b[31m"), "uuid"),
     "header package missing": (
         "baseline/solution.json",
         edited(
@@ -128,6 +146,16 @@ def test_bad_input_gives_one_message_with_file_and_field(case, files, write):
     with pytest.raises((ProblemError, SetupError), match=message) as caught:
         load_problem(write(files))
     assert "\n" not in str(caught.value)
+
+
+def test_a_source_that_links_out_of_the_problem(files, write, tmp_path):
+    root = write(files)
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (root / "baseline/scale.cu").unlink()
+    (root / "baseline/scale.cu").symlink_to(secret)
+    with pytest.raises(ProblemError, match="link out of"):
+        load_problem(root)
 
 
 def test_a_missing_directory(tmp_path):

@@ -8,7 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from astra_kernels.languages.cuda.admission import examine
+from astra_kernels.languages.cuda.build import build
 from astra_kernels.languages.cuda.elf import ElfError, LibrarySymbols, embedded_cubins, read_symbols
+from astra_kernels.languages.cuda.request import BuildRequest
 
 NOTHING = LibrarySymbols((), (), (), (), (), (), ())
 
@@ -140,3 +142,15 @@ def test_damaged_library_is_read_or_refused(compile_text, launcher, changes):
             read(bytes(data))
         except ElfError:
             continue
+
+
+def test_device_functions_with_external_linkage_are_no_offence(toolchain, tmp_path):
+    """nvcc's stub of such a function imports exit; that alone must not reject honest code."""
+    source = """
+    __device__ float twice(float x) { return 2.0f * x; }
+    __global__ void scale(float* y, const float* x) { y[threadIdx.x] = twice(x[threadIdx.x]); }
+    extern "C" int run(float* y, const float* x) { scale<<<1, 32>>>(y, x); return cudaGetLastError(); }
+    """
+    built = build(BuildRequest(sources={"k.cu": source}), toolchain, tmp_path)
+    findings = examine(built.symbols, None)
+    assert [(f.symbol, f.weight) for f in findings] == [("exit", "suspicious")]

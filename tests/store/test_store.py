@@ -130,3 +130,12 @@ def test_a_read_only_log_is_a_machine_fault(tmp_path):
     (tmp_path / "run" / EVENTS).mkdir()
     with pytest.raises(MachineFault, match="could not be written"):
         store.append(round_ended(1))
+
+
+def test_changed_sources_are_a_damaged_event(tmp_path):
+    """The file names are content hashes, and they are checked."""
+    store = RunStore.create(tmp_path / "run")
+    store.append(baseline_event("x"))
+    next((tmp_path / "run" / "sources").iterdir()).write_text("y")
+    with pytest.raises(RunError, match="was changed"):
+        store.events()

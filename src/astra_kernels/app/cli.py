@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import Annotated, NoReturn
 
 import cyclopts
 from cyclopts import Parameter
@@ -183,8 +185,14 @@ def schema(
     return EXIT_OK
 
 
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """A request to end is an interruption: workers are stopped and the way to go on is shown."""
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Run the command line and exit."""
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(result_action="return_value", exit_on_error=False)
     except cyclopts.CycloptsError:

@@ -10,16 +10,18 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from astra_kernels.app import render
-from astra_kernels.app.compose import default_device, local_evaluator
+from astra_kernels.app.compose import default_device, local_evaluator, testing_agent
 from astra_kernels.app.live import watcher
 from astra_kernels.app.render import Judged
 from astra_kernels.app.runs import Run, continue_run, read_run, start_run
+from astra_kernels.baseline import agreed_workloads, require_sound_baseline
 from astra_kernels.errors import AstraError, UserError
 from astra_kernels.importers.problem_dir import load_candidate, load_problem
-from astra_kernels.optimize import require_sound_baseline
-from astra_kernels.records.evaluation import Passed
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.evaluation import Evaluation, Passed
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import Budget, RunConfig
+from astra_kernels.records.workload import Workload
 
 _EXIT_OK, _EXIT_NOT_PASSED, _EXIT_INTERRUPTED = 0, 1, 130
 
@@ -129,16 +131,26 @@ def bench(request: JudgeRequest, *, as_json: bool) -> int:
 
 
 def _judge(request: JudgeRequest, problem: Problem, *, as_json: bool) -> int:
+    if request.seed < 0:
+        raise UserError(f"--seed: a seed cannot be negative, not {request.seed}")
     named = [(str(p), load_candidate(problem, p)) for p in request.candidates]
     device = request.device or default_device()
     judged: list[Judged] = []
     with local_evaluator(problem, device, request.problem) as evaluator:
-        baseline = evaluator.evaluate(problem.baseline, problem.workloads, request.seed, "confirm")
+
+        def evaluate(candidate: Candidate, workloads: tuple[Workload, ...]) -> Evaluation:
+            return evaluator.evaluate(candidate, workloads, request.seed, "confirm")
+
+        baseline = evaluate(problem.baseline, problem.workloads)
         require_sound_baseline(problem, baseline)
         if not named:
             judged.append(Judged("baseline", problem.baseline, baseline))
+        else:
+            more, _ = agreed_workloads(
+                testing_agent().propose(problem), lambda w: evaluate(problem.baseline, w)
+            )
         for name, candidate in named:
-            evaluation = evaluator.evaluate(candidate, problem.workloads, request.seed, "confirm")
+            evaluation = evaluate(candidate, (*problem.workloads, *more))
             judged.append(Judged(name, candidate, evaluation))
     if as_json:
         print(render.judged_json(problem, judged))

@@ -16,6 +16,7 @@ from astra_kernels.agents.rules.testing import RuleTester
 from astra_kernels.errors import MachineFault
 from astra_kernels.evaluation.local import Host, LocalEvaluator
 from astra_kernels.optimize import Optimizer, Team
+from astra_kernels.protocols import TestingAgent
 from astra_kernels.records.history import History
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import Event, RunConfig
@@ -80,6 +81,11 @@ def _build_cache() -> Path | None:
     return directory if os.access(directory, os.W_OK) else None
 
 
+def testing_agent() -> TestingAgent:
+    """Who proposes the workloads that every candidate is checked on besides the problem's."""
+    return RuleTester()
+
+
 def optimizer(
     problem: Problem,
     evaluator: LocalEvaluator,
@@ -94,7 +100,7 @@ def optimizer(
         problem=problem,
         config=config,
         team=Team(
-            testing=RuleTester(),
+            testing=testing_agent(),
             profiling=RuleProfiler(),
             planning=RulePlanner(),
             coding=RuleCoder(problem),

@@ -73,8 +73,7 @@ def continue_run(directory: Path, watch: Watch, *, resumed: bool) -> Run:
         store.cut_torn_line()
         run = read_run(directory)
         config = run.history.config
-        if config is None:
-            raise RunError(f"{directory}: the log does not say how the run was started")
+        assert config is not None, "read_run refuses such a log"
 
         def write(event: Event) -> None:
             store.append(event)
@@ -95,6 +94,10 @@ def read_run(directory: Path) -> Run:
         RunError: when it is no run, or its problem was changed since it began.
     """
     history = History.fold(RunStore.open(directory).events())
+    if history.config is None:
+        raise RunError(
+            f"{directory}: the log does not begin with the start of a run; start a new run"
+        )
     problem = load_problem(directory / PROBLEM)
     if problem.digest != history.problem_digest:
         raise RunError(f"{directory / PROBLEM}: was changed since the run began; start a new run")

@@ -127,6 +127,7 @@ class LocalEvaluator:
         process = subprocess.Popen(
             [
                 sys.executable,
+                "-P",  # the directory that the user stands in holds no modules of ours
                 "-m",
                 "astra_kernels.jobs",
                 str(job),

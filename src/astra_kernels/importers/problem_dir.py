@@ -208,7 +208,12 @@ def _load_solution(path: Path, definition: Definition) -> tuple[SolutionSpec, Ca
 
 
 def _content(directory: Path, source: SourceFile) -> str:
-    return source.content if source.content is not None else _read_text(directory / source.path)
+    if source.content is not None:
+        return source.content
+    path = directory / source.path
+    if path.is_file() and not path.resolve().is_relative_to(directory.resolve()):
+        raise ProblemError(f"{path}: is a link out of {directory}; copy the file there")
+    return _read_text(path)
 
 
 def _data_files(directory: Path, workloads: tuple[Workload, ...]) -> tuple[DataFile, ...]:

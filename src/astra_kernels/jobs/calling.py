@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import resource
+import secrets
 from pathlib import Path
 
 import numpy as np
 
 from astra_kernels.devices.device import CallReport, CArgument, Device, Entry
-from astra_kernels.jobs.memory import mapped
+from astra_kernels.jobs.conversation import Seal
+from astra_kernels.jobs.memory import taken_over
 from astra_kernels.jobs.wire import Buffer, Call, Event, Request
+
+_MOST_DESCRIPTORS = 1 << 16
+Areas = tuple[np.ndarray, np.ndarray]
+"""The image of a call, and the memory for the bytes after it."""
 
 
 class Channel:
-    """The pipes to the supervisor."""
+    """The pipes to the supervisor, at descriptors that nobody can guess."""
 
-    def __init__(self, answers: int, go: int) -> None:
-        self._answers = answers
-        self._go = go
+    def __init__(self, answers: int, go: int, seal: Seal) -> None:
+        self._answers = _hidden(answers)
+        self._go = _hidden(go)
+        self._seal = seal
 
     def tell(self, event: Event) -> None:
         """Sends one event."""
-        line = memoryview(event.encode())
+        line = memoryview(self._seal.sealed(event.encode()))
         while line:
             line = line[os.write(self._answers, line) :]
 
@@ -30,16 +39,38 @@ class Channel:
         return bool(os.read(self._go, 1))
 
 
+def _hidden(descriptor: int) -> int:
+    """Moves a descriptor to a number chosen by chance; it is closed on exec."""
+    most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MOST_DESCRIPTORS)
+    lowest = most // 4 + secrets.randbelow(most // 2)
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest)
+    os.close(descriptor)
+    return moved
+
+
+def allow_many_descriptors() -> None:
+    """Lets descriptors have high numbers, as far as this process may decide that."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def load_programs(request: Request, device: Device) -> list[Entry]:
     """Loads every program of the request."""
     return [device.load(Path(p.library), p.symbol, p.registers) for p in request.programs]
 
 
-def run_call(device: Device, entry: Entry, call: Call) -> CallReport:
+def open_areas(call: Call) -> Areas:
+    """Maps the image and the result of a call, and closes their descriptors."""
+    image = taken_over(call.image_fd)
+    return image, taken_over(call.result_fds[0], writable=True)
+
+
+def run_call(device: Device, entry: Entry, call: Call, areas: Areas) -> CallReport:
     """Copies the image in, calls once, and copies everything back."""
-    image, result = mapped(call.image_fd), mapped(call.result_fds[0], writable=True)
+    image, result = areas
     if not device.separate_buffers:
-        return _run_in_slab(device, entry, call, (image, result))
+        return _run_in_slab(device, entry, call, areas)
     addresses = [device.allocate(b.size) for b in call.buffers]
     for address, buffer in zip(addresses, call.buffers, strict=True):
         _fill(device, address, buffer, image)
@@ -61,9 +92,7 @@ def _fill(device: Device, address: int, buffer: Buffer, image: np.ndarray) -> No
             device.write(address + start, image[buffer.offset : buffer.offset + size])
 
 
-def _run_in_slab(
-    device: Device, entry: Entry, call: Call, areas: tuple[np.ndarray, np.ndarray]
-) -> CallReport:
+def _run_in_slab(device: Device, entry: Entry, call: Call, areas: Areas) -> CallReport:
     """One allocation for the whole image, guards included."""
     image, result = areas
     slab = device.allocate(call.size)

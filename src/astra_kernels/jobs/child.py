@@ -1,13 +1,15 @@
 """The process that runs a candidate: `python -m astra_kernels.jobs.child REQUEST_FD ANSWER_FD GO_FD`.
 
 It holds the device, the libraries and bytes; no seed, no reference, no expected value. Its answers go out
-over its own pipe, line by line; before every call it waits for the supervisor's go, so that a job whose
-verdict is known does not run on.
+over its own pipe, line by line, each with a code that `conversation` describes; before every call it waits
+for the supervisor's go, so that a job whose verdict is known does not run on. The request is gone, and the
+memory of the calls mapped, before the first foreign code is loaded.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,7 +19,14 @@ from pathlib import Path
 from astra_kernels.devices.device import ProgramRefused
 from astra_kernels.devices.opening import open_device
 from astra_kernels.errors import AstraError
-from astra_kernels.jobs.calling import Channel, load_programs, run_call
+from astra_kernels.jobs.calling import (
+    Channel,
+    allow_many_descriptors,
+    load_programs,
+    open_areas,
+    run_call,
+)
+from astra_kernels.jobs.conversation import KEY_BYTES, Seal
 from astra_kernels.jobs.memory import read_all
 from astra_kernels.jobs.wire import Event, Request, decode_request
 
@@ -25,9 +34,16 @@ from astra_kernels.jobs.wire import Event, Request, decode_request
 def main(arguments: Sequence[str]) -> None:
     """Serves one request and ends."""
     request_fd, answers, go = (int(a) for a in arguments)
-    channel = Channel(answers, go)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # who still talks when nobody listens ends
+    allow_many_descriptors()
+    content = read_all(request_fd)
+    os.close(request_fd)
+    seal = Seal(content[:KEY_BYTES])
+    request = decode_request(bytes(content[KEY_BYTES:]))
+    content[:KEY_BYTES] = bytes(KEY_BYTES)
+    channel = Channel(answers, go, seal)
     try:
-        serve(decode_request(read_all(request_fd)), channel)
+        serve(request, channel)
     except ProgramRefused as refusal:
         channel.tell(Event(kind="failed", detail=str(refusal)))
     except AstraError as fault:
@@ -53,12 +69,14 @@ def serve(request: Request, channel: Channel) -> None:
 
         time_calls(request, device, channel)
         return
+    areas = [open_areas(call) for call in request.calls]
+    channel.tell(Event(kind="loading"))
     entries = load_programs(request, device)
     for index, call in enumerate(request.calls):
         if not channel.may_go_on():
             return
         channel.tell(Event(kind="begin", index=index))
-        report = run_call(device, entries[0], call)
+        report = run_call(device, entries[0], call, areas[index])
         channel.tell(Event(kind="done", index=index, data=asdict(report)))
         if report.fault is not None:
             return  # a faulted context serves no further call

@@ -154,6 +154,18 @@ def _infinities(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.nd
     return values
 
 
+def _nans(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Normal values with one in a thousand not a number, and as many zeros of either sign."""
+    values = np.asarray(_normal(random, dtype, shape))
+    if values.size:
+        count = max(1, values.size // _INFINITE_ONE_IN)
+        flat = values.reshape(-1)
+        zeros = random.integers(0, values.size, count)
+        flat[zeros] = 0.0 * _signs(random, zeros.shape)
+        flat[random.integers(0, values.size, count)] = np.nan
+    return values
+
+
 def _constant_rows(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     rows = _normal(random, dtype, (*shape[:-1], 1) if shape else ())
     return np.broadcast_to(rows, shape)
@@ -172,6 +184,7 @@ _FLOATING: Mapping[str, _Maker] = {
     "small": _small,
     "denormal": _denormal,
     "infinities": _infinities,
+    "nans": _nans,
     "ties": lambda random, dtype, shape: random.integers(-4, 5, shape) / 2,
     "sorted": lambda random, dtype, shape: _of_rank(np.asarray(_normal(random, dtype, shape))),
     "constant_rows": _constant_rows,
@@ -202,6 +215,7 @@ _INTEGER: Mapping[str, _Maker] = {
     "small": lambda random, dtype, shape: random.integers(0, 2, shape),
     "denormal": _few,
     "infinities": _near_limit,
+    "nans": _near_limit,
     "ties": _few,
     "sorted": lambda random, dtype, shape: _of_rank(_any_integer(random, dtype, shape)),
     "constant_rows": lambda random, dtype, shape: np.broadcast_to(

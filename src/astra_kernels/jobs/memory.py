@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import mmap
 import os
@@ -67,9 +68,35 @@ def result_area(name: str, size: int) -> int:
     return descriptor
 
 
-def read_all(descriptor: int) -> bytes:
-    """The whole content of a memory file."""
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+def read_all(descriptor: int) -> bytearray:
+    """The whole content of a memory file, in memory that can be wiped."""
+    content = bytearray(os.fstat(descriptor).st_size)
+    read = os.preadv(descriptor, [content], 0)
+    return content[:read]
+
+
+def taken_over(descriptor: int, *, writable: bool = False) -> np.ndarray:
+    """The content as an array of bytes for the rest of the process; no descriptor of it remains.
+
+    (`mmap.mmap` keeps a copy of the descriptor, which foreign code in the process could find and use.)
+
+    Raises:
+        MachineFault: there is no address space left.
+    """
+    size = os.fstat(descriptor).st_size
+    if size == 0:
+        os.close(descriptor)
+        return np.empty(0, np.uint8)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    address = libc.mmap(
+        None, ctypes.c_size_t(size), access, mmap.MAP_SHARED, descriptor, ctypes.c_long(0)
+    )
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise MachineFault(f"no memory for {size} bytes: {os.strerror(ctypes.get_errno())}")
+    os.close(descriptor)
+    return np.frombuffer((ctypes.c_ubyte * size).from_address(address), np.uint8)
 
 
 def mapped(descriptor: int, *, writable: bool = False) -> np.ndarray:

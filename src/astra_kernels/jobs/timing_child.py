@@ -45,6 +45,7 @@ def time_calls(request: Request, device: Device, channel: Channel) -> None:
         "copy_gb_s": round(copy_bandwidth_gb_s(device), 1),
     }
     channel.tell(Event(kind="mark", detail="ceilings", data=ceilings))
+    channel.tell(Event(kind="loading"))
     entries = load_programs(request, device)
     for index, call in enumerate(request.calls):
         if not channel.may_go_on():

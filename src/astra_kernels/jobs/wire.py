@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from astra_kernels.devices.device import CArgument
 
@@ -117,7 +117,8 @@ def _call(raw: dict[str, Any]) -> Call:
     return Call(**{**raw, **changes})
 
 
-EventKind = Literal["ready", "begin", "done", "failed", "machine", "mark", "timed", "end"]
+EventKind = Literal["ready", "loading", "begin", "done", "failed", "machine", "mark", "end"]
+"""`loading` comes before the first foreign code runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,14 +136,28 @@ class Event:
         return json.dumps(asdict(self), allow_nan=False).encode() + b"\n"
 
 
+class Tampered(Exception):
+    """The pipe of a child holds what the child cannot have written: the candidate did."""
+
+
 def decode_event(line: bytes) -> Event:
     """The reverse of `Event.encode`.
 
     Raises:
         ValueError: the line is not an event; a candidate can write to the pipe of its process.
     """
-    raw = json.loads(line)
-    try:
-        return Event(**raw)
-    except TypeError as error:
-        raise ValueError(f"not an event: {error}") from error
+    raw = json.loads(line, parse_constant=_no_number)
+    if not isinstance(raw, dict) or set(raw) != {"kind", "index", "detail", "data"}:
+        raise ValueError("an event has a kind, an index, a detail and data")
+    event = Event(**raw)
+    if event.kind not in get_args(EventKind) or not isinstance(event.kind, str):
+        raise ValueError("there is no such kind of event")
+    if isinstance(event.index, bool) or not isinstance(event.index, int):
+        raise ValueError("the index of an event is a whole number")
+    if not isinstance(event.detail, str) or not isinstance(event.data, dict):
+        raise ValueError("the detail of an event is text, its data an object")
+    return event
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")

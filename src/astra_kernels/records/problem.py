@@ -11,8 +11,11 @@ from pydantic import Field, model_validator
 from astra_kernels.records.base import Record
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import Definition
+from astra_kernels.records.expressions import evaluate
 from astra_kernels.records.solution import SolutionSpec
 from astra_kernels.records.workload import Workload
+
+MAX_WORKSPACE_BYTES = 64 << 30
 
 
 class DataFile(Record):
@@ -44,6 +47,7 @@ class Problem(Record):
                 workload.check_against(self.definition)
             except ValueError as error:
                 raise ValueError(f"workload.jsonl: workload {workload.uuid!r}: {error}") from error
+            self._check_expressions(workload)
         if self.spec.binding not in ("c", None):
             raise ValueError(
                 f"baseline/solution.json: binding {self.spec.binding!r} is not supported yet; "
@@ -54,6 +58,29 @@ class Problem(Record):
         except ValueError as error:
             raise ValueError(f"baseline/solution.json: spec.{error}") from error
         return self
+
+    def _check_expressions(self, workload: Workload) -> None:
+        """Byte and operation counts and the workspace are sizes, for every workload."""
+        axes = self.definition.resolve_axes(workload.axes)
+        workspace = self.spec.workspace
+        for field, text, most in (
+            ("definition.json: bytes", self.definition.bytes, None),
+            ("definition.json: flops", self.definition.flops, None),
+            (
+                "baseline/solution.json: spec.workspace.bytes",
+                workspace and workspace.bytes,
+                MAX_WORKSPACE_BYTES,
+            ),
+        ):
+            if text:
+                try:
+                    value = evaluate(text, axes)
+                except ValueError as error:
+                    raise ValueError(f"{field}: {error} (workload {workload.uuid!r})") from None
+                if not 0 <= value <= (most or float("inf")):
+                    raise ValueError(
+                        f"{field}: {text!r} gives {value:g} for workload {workload.uuid!r}"
+                    )
 
     @property
     def name(self) -> str:

@@ -35,7 +35,7 @@ class RunConfig(Record):
     budget: Budget = Budget()
     candidates_per_round: int = Field(3, ge=1)
     """Points of the chosen technique that are tried in one round."""
-    seed: int = 0
+    seed: int = Field(0, ge=0)
 
 
 class EventBase(Record):

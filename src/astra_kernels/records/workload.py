@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StrictInt, field_validator, model_validator
 
 from astra_kernels.records.base import Record
 from astra_kernels.records.definition import Definition, Tolerance
@@ -19,12 +19,14 @@ Distribution = Literal[
     "small",
     "denormal",
     "infinities",
+    "nans",
     "ties",
     "sorted",
     "constant_rows",
 ]
 """Kinds of random values. `normal` has unit variance; `large` and `small` are near the limits of what the operator's float type
-holds; `denormal` mixes subnormals in; `infinities` sets a few elements to ±inf; `ties` draws from few distinct values."""
+holds; `denormal` mixes subnormals in; `infinities` sets a few elements to ±inf,
+`nans` to NaN; `ties` draws from few distinct values."""
 
 
 class RandomInput(Record):
@@ -71,8 +73,9 @@ InputSource = Annotated[
 class Workload(Record):
     """Axis sizes and input sources under one identifier."""
 
-    uuid: str = Field(min_length=1)
-    axes: dict[str, int]
+    uuid: str = Field(min_length=1, max_length=200, pattern=r"^[\x20-\x7e\u00a1-\U0010ffff]+$")
+    """Printable text: it goes to terminals and file names."""
+    axes: dict[str, StrictInt]
     inputs: dict[str, InputSource]
     tolerance: Tolerance | None = None
     timed: bool = True

@@ -93,7 +93,7 @@ def native_library() -> Path:
     Safe for several processes at once: each builds in its own folder, and the first to finish wins.
 
     Raises:
-        SimulatorSetupError: There is no g++, or it fails.
+        SimulatorSetupError: There is no g++, it fails, or the cache directory cannot be written.
     """
     folder = _cache_folder() / _cache_key()
     library = folder / _SONAME
@@ -105,9 +105,15 @@ def native_library() -> Path:
             "the simulated device needs g++ to build its executor once; install it "
             "(Debian and Ubuntu: apt-get install g++)"
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-        built = _build(compiler, Path(work))
-        folder.mkdir(exist_ok=True)
-        built.replace(library)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+            built = _build(compiler, Path(work))
+            folder.mkdir(exist_ok=True)
+            built.replace(library)
+    except OSError as error:
+        raise SimulatorSetupError(
+            f"the simulator's executor cannot be kept in {folder.parent}: {error.strerror or error}; "
+            "set XDG_CACHE_HOME to a directory that can be written and has 50 MB to spare"
+        ) from error
     return library

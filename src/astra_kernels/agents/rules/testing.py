@@ -1,7 +1,7 @@
 """Systematic workloads: the sizes and values at which hand-written kernels break.
 
 Sizes: 1, a prime, one below and one above a vector, a warp, a block of vectors. Values: zeros, large magnitudes, subnormals,
-infinities, ties, constant rows. Every proposal is small, since it is judged again with every candidate.
+infinities, NaNs, ties, constant rows. Every proposal is small, since it is judged again with every candidate.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _VALUES: tuple[Distribution, ...] = (
     "denormal",
     "ties",
     "infinities",
+    "nans",
     "constant_rows",
     "uniform",
 )

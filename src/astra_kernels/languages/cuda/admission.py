@@ -123,13 +123,23 @@ def examine(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> tuple
     )
 
 
+# nvcc's host stub of a `__device__` function with external linkage calls it, so honest code imports
+# it; a launcher that really exits ends its own process, and that is a crash.
+_STUB_EXIT = "exit"
+
+
 def _imports(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iterator[Finding]:
     known = {*baseline.imported, *baseline.imported_weak} if baseline else set()
     for symbol in (*candidate.imported, *candidate.imported_weak):
         if symbol in known:
             continue
         weight = _weight(symbol)
-        if weight == "suspicious":
+        if symbol == _STUB_EXIT:
+            reason = (
+                "nvcc's stub of a __device__ function that is not static, or a launcher that exits"
+            )
+            yield Finding("imported-symbol", symbol, "suspicious", reason)
+        elif weight == "suspicious":
             reason = "a kernel launcher has no need to print"
             yield Finding("imported-symbol", symbol, weight, reason)
         elif weight == "rejecting":
@@ -142,7 +152,7 @@ def _weight(symbol: str) -> Weight | None:
         return None
     if symbol in _CUDA_RUNTIME or symbol in _C_LIBRARY or symbol in _MATHS:
         return None
-    if symbol in _PRINTING:
+    if symbol in _PRINTING or symbol == _STUB_EXIT:
         return "suspicious"
     if _CXX_RUNTIME.fullmatch(symbol) and not _CXX_OTHER.search(symbol):
         return "suspicious" if _CXX_PRINTING.search(symbol) else None

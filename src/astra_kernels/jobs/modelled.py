@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from astra_kernels.devices.device import Launch
 from astra_kernels.jobs.statistics import geometric_mean
 from astra_kernels.records.evaluation import KernelProfile, Modelled, NotEstablished, Timing
 from astra_kernels.simulator import stated_error
 
-Launches = Sequence[Mapping[str, Any]]
-"""`devices.device.Launch` records as they came over the wire."""
+Launches = Sequence[Launch]
+"""What the process that ran the candidate says of its launches: claims, checked for type and size only."""
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class ModelledCall:
 
 def modelled_call(launches: Launches) -> ModelledCall | None:
     """Adds up the launches of a call; None when there is none or one could not be modelled."""
-    times = [launch["modelled_us"] for launch in launches]
-    if not times or any(t is None for t in times):
+    times = [launch.modelled_us for launch in launches if launch.modelled_us is not None]
+    if not times or len(times) < len(launches):
         return None
     return ModelledCall(
         us=sum(times),
-        sampled=any(launch["sampled_blocks"] is not None for launch in launches),
+        sampled=any(launch.sampled_blocks is not None for launch in launches),
     )
 
 
@@ -37,13 +37,11 @@ def modelled_timing(baseline_us: float | None, candidate: ModelledCall | None) -
     """The modelled gain of a candidate; its error is the model's of one workload's gain."""
     if baseline_us is None or candidate is None or candidate.us <= 0:
         return NotEstablished(reason="no kernel was launched, or the model does not cover one")
-    stated = stated_error()
-    error = stated.sampled_gain if candidate.sampled else stated.gain
     return Modelled(
         baseline_us=baseline_us,
         candidate_us=candidate.us,
         gain=baseline_us / candidate.us,
-        model_error=error.root_mean_square,
+        model_error=stated_error().unseen_gain.root_mean_square,
         sampled=candidate.sampled,
     )
 
@@ -51,8 +49,8 @@ def modelled_timing(baseline_us: float | None, candidate: ModelledCall | None) -
 def modelled_geomean(timings: Sequence[Timing]) -> Timing | None:
     """Geometric mean over the timed workloads, if every one was modelled.
 
-    Its error is the mean of the workloads', as if all erred the same way: the model tends to be wrong
-    about a kernel, not about a shape.
+    Its error is the model's of geometric means: smaller than of one workload's gain, since some of the
+    errors cancel.
     """
     if not timings:
         return None
@@ -64,7 +62,7 @@ def modelled_geomean(timings: Sequence[Timing]) -> Timing | None:
         baseline_us=geometric_mean([m.baseline_us for m in modelled]),
         candidate_us=geometric_mean([m.candidate_us for m in modelled]),
         gain=geometric_mean([m.gain for m in modelled]),
-        model_error=sum(m.model_error for m in modelled) / len(modelled),
+        model_error=stated_error().unseen_gain.geomean_root_mean_square,
         sampled=any(m.sampled for m in modelled),
     )
 
@@ -74,19 +72,13 @@ def simulated_profiles(launches: Launches) -> tuple[KernelProfile, ...]:
     return tuple(_profile(launch) for launch in launches)
 
 
-def _profile(launch: Mapping[str, Any]) -> KernelProfile:
-    sampled = launch["sampled_blocks"]
+def _profile(launch: Launch) -> KernelProfile:
     return KernelProfile(
-        kernel=launch["kernel"],
-        grid=_dim3(launch["grid"]),
-        block=_dim3(launch["block"]),
-        dynamic_shared_bytes=launch["dynamic_shared_bytes"],
-        metrics=dict(launch["metrics"]),
+        kernel=launch.kernel,
+        grid=launch.grid,
+        block=launch.block,
+        dynamic_shared_bytes=launch.dynamic_shared_bytes,
+        metrics=dict(launch.metrics),
         source="simulated",
-        sampled_blocks=None if sampled is None else (int(sampled[0]), int(sampled[1])),
+        sampled_blocks=launch.sampled_blocks,
     )
-
-
-def _dim3(values: Sequence[int]) -> tuple[int, int, int]:
-    x, y, z = values
-    return int(x), int(y), int(z)

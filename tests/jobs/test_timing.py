@@ -2,9 +2,10 @@
 
 import pytest
 
+from astra_kernels.jobs.claims import TimingReport
 from astra_kernels.jobs.ncu import parse_raw_page
 from astra_kernels.jobs.timing import Timed, conclude
-from astra_kernels.records.evaluation import Measured, NotEstablished, Quarantined
+from astra_kernels.records.evaluation import Crashed, Measured, NotEstablished, Quarantined
 
 from .staging import workload
 
@@ -14,13 +15,13 @@ WORKLOAD = workload("w", 64, 4096)  # 1.5 MB: 0.33 us at 4800 GB/s
 
 def report(baseline_us=4.0, candidate_us=2.0, *, refused=("", ""), clock_factor=1.02, rounds=12):
     wobble = [1 + 0.001 * (i % 3) for i in range(rounds)]
-    return {
-        "rounds": [[baseline_us * w, candidate_us] for w in wobble],
-        "kernels": 1,
-        "refused": list(refused),
-        "long_us": {"0": 20_000.0, "1": 20_000.0},
-        "clock_s": {"0": 0.0205, "1": 0.02 * clock_factor},
-    }
+    found = TimingReport(
+        rounds=[(baseline_us * w, candidate_us) for w in wobble],
+        kernels=1,
+        refused=refused,
+        long_us={"0": 20_000.0, "1": 20_000.0},
+    )
+    return found, {"0": 0.0205, "1": 0.02 * clock_factor}
 
 
 def concluded(*reports):
@@ -53,9 +54,12 @@ def test_clocks_that_disagree_are_quarantined(factor):
 
 
 def test_a_clock_that_never_came_is_quarantined():
-    silent = report()
-    silent["clock_s"] = {}
-    assert isinstance(concluded(silent)[0], Quarantined)
+    found, _ = report()
+    assert isinstance(concluded((found, {}))[0], Quarantined)
+
+
+def test_no_report_is_no_time():
+    assert isinstance(concluded()[0], Crashed)
 
 
 def test_a_baseline_that_cannot_be_captured_has_no_headline():

@@ -49,8 +49,6 @@ class Launch:
     dynamic_shared_bytes: int
     metrics: Mapping[str, float]
     modelled_us: float | None = None
-    model_error: float = 0.0
-    """The model's stated relative error of a ratio."""
     sampled_blocks: tuple[int, int] | None = None
 
 

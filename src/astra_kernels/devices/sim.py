@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from astra_kernels.simulator import (
     SimulatorOptions,
     machine_names,
     model_time,
-    stated_error,
 )
 from astra_kernels.simulator import Launch as SimulatedLaunch
 from astra_kernels.simulator.device import Simulator
@@ -150,14 +148,8 @@ class SimulatedDevice:
             dynamic_shared_bytes=launch.dynamic_shared_bytes,
             metrics=launch_metrics(launch, machine, resources, modelled),
             modelled_us=None if modelled is None else modelled.device_us,
-            model_error=_ratio_error(),
             sampled_blocks=(launch.executed_blocks, launch.blocks) if launch.sampled else None,
         )
-
-
-def _ratio_error() -> float:
-    """Relative error of a quotient of two modelled times whose errors are independent."""
-    return math.sqrt(2) * stated_error().root_mean_square
 
 
 def _fault(fault: SimulatedFault) -> Fault:

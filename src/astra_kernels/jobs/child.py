@@ -38,9 +38,10 @@ def main(arguments: Sequence[str]) -> None:
     allow_many_descriptors()
     content = read_all(request_fd)
     os.close(request_fd)
-    seal = Seal(content[:KEY_BYTES])
+    key = content[:KEY_BYTES]
+    seal = Seal(key)
+    key[:] = content[:KEY_BYTES] = bytes(KEY_BYTES)
     request = decode_request(bytes(content[KEY_BYTES:]))
-    content[:KEY_BYTES] = bytes(KEY_BYTES)
     channel = Channel(answers, go, seal)
     try:
         serve(request, channel)

@@ -122,7 +122,7 @@ def _time(value: Any) -> float:
     return float(value)
 
 
-def _count(value: Any) -> int:
+def _count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LARGEST_INT:
         raise Tampered("a count is no natural number")
     return value

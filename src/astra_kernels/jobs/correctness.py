@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from astra_kernels.devices.device import CallReport, Launch
+from astra_kernels.jobs.claims import call_report
 from astra_kernels.jobs.inputs import shape_of
 from astra_kernels.jobs.judge import Comparison, Yardstick, judge, values_of
-from astra_kernels.jobs.layout import WORKSPACE
+from astra_kernels.jobs.layout import WORKSPACE, produces
 from astra_kernels.jobs.memory import mapped
 from astra_kernels.jobs.prepare import Bench, Prepared
 from astra_kernels.jobs.spec import TensorSpec, WorkloadSpec
@@ -29,6 +31,7 @@ from astra_kernels.records.evaluation import (
     Unsafe,
 )
 
+_NO_KERNEL = "the call launched no kernel; device code, not the host, has to do the work"
 Accuracies = tuple[OutputAccuracy, ...]
 
 
@@ -51,7 +54,7 @@ class Checked:
     accuracy: dict[str, Accuracies] = field(default_factory=dict)
     digests: dict[str, bytes] = field(default_factory=dict)
     """Of everything after the call but the workspace."""
-    launches: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    launches: dict[str, tuple[Launch, ...]] = field(default_factory=dict)
     """What the simulated device recorded; empty on real ones."""
     facts: dict[str, Any] = field(default_factory=dict)
     oracle: str = ""
@@ -96,10 +99,9 @@ def _check_batch(
         if event.kind == "failed":
             verdicts.append(Rejected(device="", rule="load", detail=event.detail))
             return False
-        if event.kind == "done" and 0 <= event.index < len(batch):
-            verdict = _verdict(
-                bench, subject, prepared[event.index], (results[event.index], event), checked
-            )
+        if event.kind == "done":
+            answer = results[event.index], call_report(event.data)
+            verdict = _verdict(bench, subject, prepared[event.index], answer, checked)
             if verdict is not None:
                 verdicts.append(verdict)
                 return False
@@ -114,11 +116,19 @@ def _check_batch(
     checked.sandbox = finished.sandbox
     if verdicts:
         return verdicts[0]
-    return None if finished.ending is None else _ended(bench, finished.ending, batch)
+    if finished.ending is not None:
+        return _ended(bench, finished.ending, batch)
+    missing = [w.uuid for w in batch if w.uuid not in checked.accuracy]
+    if missing:
+        detail = "the process ended without a result"
+        return Crashed(device="", stage="correctness", detail=detail, workload=missing[0])
+    return None
 
 
 def _ended(bench: Bench, ending: Ending, batch: Sequence[WorkloadSpec]) -> Evaluation:
     workload = batch[ending.index].uuid if 0 <= ending.index < len(batch) else None
+    if ending.kind == "tampered":
+        return Rejected(device="", rule="tampered", detail=ending.detail)
     if ending.kind == "timed_out":
         limit = bench.spec.limits.correctness_s
         return TimedOut(
@@ -131,19 +141,21 @@ def _verdict(
     bench: Bench,
     subject: Subject,
     prepared: Prepared,
-    answer: tuple[int, Event],
+    answer: tuple[int, CallReport],
     checked: Checked,
 ) -> Evaluation | None:
     """Judges one finished call; None when it is right."""
-    result_fd, event = answer
+    result_fd, report = answer
     uuid = prepared.workload.uuid
-    failure = _fault(event.data, uuid, bench.spec.limits.correctness_s)
+    failure = _fault(report, uuid, bench.spec.limits.correctness_s)
     if isinstance(failure, Unsafe) and failure.file is not None:
         file = failure.file.removeprefix(subject.source_root).lstrip("/")
         failure = replace(failure, file=file)
     if failure is not None:
         return failure
-    checked.launches[uuid] = list(event.data.get("launches", ()))
+    if bench.simulated and not report.launches and produces(bench.spec, prepared.workload):
+        return Rejected(device="", rule="no_kernel", detail=f"{uuid}: {_NO_KERNEL}")
+    checked.launches[uuid] = report.launches
     if not prepared.checked:
         checked.accuracy[uuid] = ()
         return None
@@ -156,31 +168,30 @@ def _verdict(
     return failure
 
 
-def _fault(report: Mapping[str, Any], uuid: str, limit_s: float) -> Evaluation | None:
-    fault = report.get("fault")
-    code = int(report.get("code", 0))
+def _fault(report: CallReport, uuid: str, limit_s: float) -> Evaluation | None:
+    fault, code = report.fault, report.code
     if fault is None:
         if code == 0:
             return None
         detail = f"the entry point returned {code}; 0 is success, other values are a cudaError_t"
         return Crashed(device="", stage="correctness", detail=detail, workload=uuid)
-    if fault["kind"] == "error":
-        return Crashed(device="", stage="correctness", detail=fault["message"], workload=uuid)
-    if fault["kind"] == "not_simulated":
-        return Rejected(device="", rule="not_simulated", detail=fault["message"])
-    if fault["kind"] == "step_limit":
+    if fault.kind == "error":
+        return Crashed(device="", stage="correctness", detail=fault.message, workload=uuid)
+    if fault.kind in ("not_simulated", "device_to_host"):
+        return Rejected(device="", rule=fault.kind, detail=fault.message)
+    if fault.kind == "step_limit":
         return TimedOut(
-            device="", stage="correctness", limit_s=limit_s, detail=fault["message"], workload=uuid
+            device="", stage="correctness", limit_s=limit_s, detail=fault.message, workload=uuid
         )
     return Unsafe(
         device="",
-        kind=fault["kind"],
-        kernel=fault["kernel"],
-        detail=fault["message"],
-        block=None if fault["block"] is None else tuple(fault["block"]),
-        thread=None if fault["thread"] is None else tuple(fault["thread"]),
-        file=fault["file"],
-        line=fault["line"],
+        kind=fault.kind,
+        kernel=fault.kernel,
+        detail=fault.message,
+        block=fault.block,
+        thread=fault.thread,
+        file=fault.file,
+        line=fault.line,
         workload=uuid,
     )
 

@@ -198,7 +198,7 @@ class Gates:
         """The time and profile gates of a simulated device: everything was counted already."""
         gate = TimeGate()
         for workload in self._spec.workloads:
-            launches = checked.launches.get(workload.uuid, [])
+            launches = checked.launches.get(workload.uuid, ())
             gate.profiles[workload.uuid] = simulated_profiles(launches)
             if workload.timed:
                 baseline_us = known.modelled_us.get(workload.uuid)

@@ -94,6 +94,11 @@ def elements_of(tensor: TensorSpec, axes: Mapping[str, int]) -> int:
     return count
 
 
+def produces(spec: JobSpec, workload: WorkloadSpec) -> bool:
+    """Whether a call has anything to write at all."""
+    return any(elements_of(o, workload.axes) for o in spec.outputs)
+
+
 def total_elements(spec: JobSpec, workload: WorkloadSpec) -> int:
     """Elements of all tensors of a workload."""
     tensors = [t for t in spec.inputs if t.shape is not None]

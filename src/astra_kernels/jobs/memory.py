@@ -71,8 +71,8 @@ def result_area(name: str, size: int) -> int:
 def read_all(descriptor: int) -> bytearray:
     """The whole content of a memory file, in memory that can be wiped."""
     content = bytearray(os.fstat(descriptor).st_size)
-    read = os.preadv(descriptor, [content], 0)
-    return content[:read]
+    os.preadv(descriptor, [content], 0)
+    return content
 
 
 def taken_over(descriptor: int, *, writable: bool = False) -> np.ndarray:
@@ -96,7 +96,7 @@ def taken_over(descriptor: int, *, writable: bool = False) -> np.ndarray:
     if address in (None, ctypes.c_void_p(-1).value):
         raise MachineFault(f"no memory for {size} bytes: {os.strerror(ctypes.get_errno())}")
     os.close(descriptor)
-    return np.frombuffer((ctypes.c_ubyte * size).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_ubyte * size).from_address(address))
 
 
 def mapped(descriptor: int, *, writable: bool = False) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import secrets
 import signal
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from astra_kernels.devices.sim import built_simulator
 from astra_kernels.errors import MachineFault, SetupError, UserError
+from astra_kernels.jobs.conversation import KEY_BYTES, Conversation
 from astra_kernels.jobs.memory import sealed
 from astra_kernels.jobs.sandbox import (
     Completed,
@@ -24,9 +26,10 @@ from astra_kernels.jobs.sandbox import (
     python_readable,
     run_sandboxed,
 )
-from astra_kernels.jobs.wire import Event, Request, decode_event
+from astra_kernels.jobs.wire import Event, Request, Tampered
 
-_LONGEST_LINE = 64 << 20
+_MOST_BYTES = 64 << 20
+"""Of all that a child says; the counters of a launch take two thousand."""
 _CPU_INFO = Path("/proc/cpuinfo")
 """Read by the simulator to find the library that was built for this processor."""
 _LEAD = 2
@@ -53,7 +56,7 @@ class Ending:
     """A child that did not finish what it was asked."""
 
     kind: str
-    """`crashed` or `timed_out`."""
+    """`crashed`, `timed_out`, or `tampered`: the candidate wrote to the pipe of its process."""
     detail: str
     index: int
     """The call in progress, -1 for none."""
@@ -69,11 +72,12 @@ class Child:
         self._readable = (*setting.readable, Path(request.cuda_runtime).resolve().parent)
         self._completed: Completed | None = None
         self._failure: BaseException | None = None
-        self._finished = False
-        self._current = -1
+        self._refused: Ending | None = None
+        key = secrets.token_bytes(KEY_BYTES)
+        self._conversation = Conversation(request, key)
         self._answer_read, self._answer_write = os.pipe()
         self._go_read, self._go_write = os.pipe()
-        self._request_fd = sealed("request", request.encode())
+        self._request_fd = sealed("request", key + request.encode())
         self._heard: queue.SimpleQueue[tuple[Event, float] | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=work, name="child", daemon=True)
@@ -92,7 +96,6 @@ class Child:
     def __exit__(self, *_: object) -> None:
         self.stop()
         self._join()
-        os.close(self._answer_read)
         os.close(self._request_fd)
 
     def go_on(self) -> None:
@@ -117,19 +120,24 @@ class Child:
         """
         while (heard := self._heard.get()) is not None:
             event, arrived = heard
-            if event.kind == "begin":
-                self._current = event.index
-            if event.kind == "end":
-                self._finished = True
-            if event.kind == "machine":
+            if event.kind != "machine":
+                yield event, arrived
+            elif not self._conversation.loaded:
                 _raise_machine(event)
-            yield event, arrived
+            elif self._request.device.startswith("sim:"):
+                self.refuse(Ending("crashed", event.detail, self._conversation.current))
+            else:  # a real device can be lost at any time
+                raise MachineFault(event.detail)
+
+    def refuse(self, ending: Ending) -> None:
+        """Makes what the child said its ending; the first reason stays."""
+        self._refused = self._refused or ending
 
     def ending(self) -> Ending | None:
         """How the child ended, or None when it finished.
 
         Raises:
-            MachineFault: the sandbox failed, or memory ran out.
+            MachineFault: the sandbox failed, memory ran out, or the child ended before it loaded a program.
         """
         self.stop()
         self._join()
@@ -139,12 +147,17 @@ class Child:
         assert completed is not None
         self.sandbox = completed.sandbox
         self.output = completed.stdout
+        conversation = self._conversation
+        if self._refused is not None:
+            return self._refused
         if completed.timed_out:
             detail = f"still running after {self._deadline_s:g} s"
-            return Ending("timed_out", detail, self._current)
-        if self._finished:
+            return Ending("timed_out", detail, conversation.current)
+        if not conversation.loaded:
+            raise MachineFault(f"before it loaded a program, {_words(completed)}")
+        if conversation.complete and (completed.returncode == 0 or self._prefix):
             return None
-        return Ending("crashed", _words(completed), self._current)
+        return Ending("crashed", _words(completed), conversation.current)
 
     def _join(self) -> None:
         for thread in self._threads:
@@ -152,16 +165,23 @@ class Child:
 
     def _listen(self) -> None:
         """Reads the answers as they come, so that a busy supervisor does not blur their times."""
-        rest = b""
-        while chunk := os.read(self._answer_read, 1 << 20):
-            arrived = time.perf_counter()
-            *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > _LONGEST_LINE:
-                rest = b""  # not ours: the candidate wrote to the pipe
-            for line in lines:
-                with contextlib.suppress(ValueError):  # likewise
-                    self._heard.put((decode_event(line), arrived))
-        self._heard.put(None)
+        rest, said = b"", 0
+        try:
+            while chunk := os.read(self._answer_read, 1 << 20):
+                arrived = time.perf_counter()
+                said += len(chunk)
+                if said > _MOST_BYTES:
+                    detail = f"more than {_MOST_BYTES >> 20} MiB came out of its pipe"
+                    self.refuse(Ending("crashed", detail, self._conversation.current))
+                    break
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    self._heard.put((self._conversation.accept(line), arrived))
+        except Tampered as reason:
+            self.refuse(Ending("tampered", str(reason), self._conversation.current))
+        finally:
+            os.close(self._answer_read)  # what writes on is ended by SIGPIPE
+            self._heard.put(None)
 
     def _run(self) -> None:
         killed_before = _kills_for_memory()
@@ -179,7 +199,7 @@ class Child:
 
     def _command(self) -> list[str]:
         descriptors = (self._request_fd, self._answer_write, self._go_read)
-        words = [sys.executable, "-s", "-m", "astra_kernels.jobs.child"]
+        words = [sys.executable, "-s", "-P", "-m", "astra_kernels.jobs.child"]
         return [*self._prefix, *words, *(str(d) for d in descriptors)]
 
     def _policy(self, scratch: Path) -> SandboxPolicy:
@@ -234,14 +254,19 @@ def run_child(
         for event, arrived in child.events():
             if stopped:
                 continue
-            if heard(event, arrived):
-                if event.kind == "done":
-                    child.go_on()
-            else:
+            try:
+                wanted = heard(event, arrived)
+            except Tampered as reason:
+                child.refuse(Ending("tampered", str(reason), event.index))
+                wanted = False
+            if not wanted:
                 stopped = True
                 child.stop()
+            elif event.kind == "done":
+                child.go_on()
         ending = child.ending()
-        return Finished(None if stopped else ending, child.sandbox, child.output)
+        refused = ending is not None and ending.kind == "tampered"
+        return Finished(None if stopped and not refused else ending, child.sandbox, child.output)
 
 
 def _raise_machine(event: Event) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from astra_kernels.devices.neighbours import alone_on, other_processes
+from astra_kernels.jobs.claims import TimingReport, timing_report
 from astra_kernels.jobs.correctness import Accuracies, judge_result, quick_digest
 from astra_kernels.jobs.memory import mapped
 from astra_kernels.jobs.prepare import Bench, Prepared
@@ -38,6 +39,10 @@ from astra_kernels.records.evaluation import (
 _CLOCK_FACTOR, _CLOCK_SLACK_S = 1.25, 0.005
 _SECONDS_PER_WORKLOAD = 2.5
 BASELINE, CANDIDATE = 0, 1
+
+Clock = dict[str, float]
+"""Seconds of each program's long replay by the supervisor's clock."""
+Reports = dict[str, list[tuple[TimingReport, Clock]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +104,7 @@ def measure(
             reason = f"other processes compute on the GPU: {', '.join(others)[:200]}"
             timed.timings = {w.uuid: NotEstablished(reason=reason) for w in workloads}
             return timed, None
-        reports: dict[str, list[dict[str, Any]]] = {w.uuid: [] for w in workloads}
+        reports: Reports = {w.uuid: [] for w in workloads}
         for _ in range(bench.spec.limits.processes):
             for batch in bench.batches(workloads):
                 failure = _measure_batch(bench, contest, batch, (timed, reports))
@@ -116,7 +121,7 @@ def _measure_batch(
     bench: Bench,
     contest: Contest,
     batch: Sequence[WorkloadSpec],
-    found: tuple[Timed, dict[str, list[dict[str, Any]]]],
+    found: tuple[Timed, Reports],
 ) -> Evaluation | None:
     timed, reports = found
     limits = bench.spec.limits
@@ -143,11 +148,11 @@ def _measure_batch(
                 timed.facts.update(event.data)
             elif event.kind == "mark":
                 marks[event.detail] = arrived
-            elif event.kind == "done" and 0 <= event.index < len(batch):
-                event.data["clock_s"] = _between(marks)
+            elif event.kind == "done":
+                report = timing_report(event.data)
+                reports[batch[event.index].uuid].append((report, _between(marks)))
                 marks.clear()
-                reports[batch[event.index].uuid].append(event.data)
-                verdict = _refusal(event.data) or _verify(
+                verdict = _refusal(report) or _verify(
                     bench, contest, prepared[event.index], results[event.index]
                 )
                 verdicts.extend([] if verdict is None else [verdict])
@@ -174,6 +179,8 @@ def _results(prepared: Sequence[Prepared]) -> Iterator[list[tuple[int, int]]]:
 
 def _ended(ending: Ending, batch: Sequence[WorkloadSpec], limit_s: float) -> Evaluation:
     workload = batch[ending.index].uuid if 0 <= ending.index < len(batch) else None
+    if ending.kind == "tampered":
+        return Rejected(device="", rule="tampered", detail=ending.detail)
     if ending.kind == "timed_out":
         return TimedOut(
             device="", stage="time", limit_s=limit_s, detail=ending.detail, workload=workload
@@ -181,7 +188,7 @@ def _ended(ending: Ending, batch: Sequence[WorkloadSpec], limit_s: float) -> Eva
     return Crashed(device="", stage="time", detail=ending.detail, workload=workload)
 
 
-def _between(marks: dict[str, float]) -> dict[str, float]:
+def _between(marks: dict[str, float]) -> Clock:
     """Seconds between the marks of each program's long replay, by the supervisor's clock."""
     return {
         program: marks[f"{program} ends"] - marks[f"{program} begins"]
@@ -190,9 +197,9 @@ def _between(marks: dict[str, float]) -> dict[str, float]:
     }
 
 
-def _refusal(report: dict[str, Any]) -> Rejected | None:
+def _refusal(report: TimingReport) -> Rejected | None:
     """A candidate that cannot be captured although the baseline can."""
-    refused = report["refused"]
+    refused = report.refused
     if refused[CANDIDATE] and not refused[BASELINE]:
         return Rejected(device="", rule="capture", detail=refused[CANDIDATE])
     return None
@@ -210,11 +217,14 @@ def _verify(
 
 
 def conclude(
-    workload: WorkloadSpec, reports: Sequence[dict[str, Any]], timed: Timed
+    workload: WorkloadSpec, reports: Sequence[tuple[TimingReport, Clock]], timed: Timed
 ) -> Evaluation | None:
     """Turns the raw rounds of all processes into a timing, or doubts them."""
-    refused = [next((r["refused"][p] for r in reports if r["refused"][p]), "") for p in (0, 1)]
-    rounds: list[Rounds] = [[(float(a), float(b)) for a, b in r["rounds"]] for r in reports]
+    if not reports:
+        detail = "the timing process ended without a result"
+        return Crashed(device="", stage="time", detail=detail, workload=workload.uuid)
+    refused = [next((r.refused[p] for r, _ in reports if r.refused[p]), "") for p in (0, 1)]
+    rounds: list[Rounds] = [r.rounds for r, _ in reports]
     times = np.concatenate([np.asarray(r) for r in rounds])
     baseline_us, candidate_us = (float(t) for t in np.median(times, axis=0))
     if refused[BASELINE]:
@@ -227,7 +237,7 @@ def conclude(
     if doubt is not None:
         return Quarantined(device="", reason=doubt, workload=workload.uuid)
     ratio = ratio_of(rounds)
-    timed.kernels[workload.uuid] = int(reports[0]["kernels"])
+    timed.kernels[workload.uuid] = reports[0][0].kernels
     timed.rounds[workload.uuid] = rounds
     timed.timings[workload.uuid] = Measured(
         baseline_us=baseline_us,
@@ -244,7 +254,7 @@ def conclude(
 
 def _doubt(
     workload: WorkloadSpec,
-    reports: Sequence[dict[str, Any]],
+    reports: Sequence[tuple[TimingReport, Clock]],
     candidate_us: float,
     facts: dict[str, Any],
 ) -> str | None:
@@ -254,9 +264,9 @@ def _doubt(
             f"{candidate_us:.3g} us is below the {floor_us:.3g} us that {workload.minimum_bytes} bytes "
             f"take at the datasheet's {facts['bandwidth_gb_s']:.0f} GB/s"
         )
-    for report in reports:
-        events_s = float(report["long_us"][str(CANDIDATE)]) * 1e-6
-        clock_s = report["clock_s"].get(str(CANDIDATE), float("inf"))
+    for report, clock in reports:
+        events_s = report.long_us[str(CANDIDATE)] * 1e-6
+        clock_s = clock.get(str(CANDIDATE), float("inf"))
         if not events_s / _CLOCK_FACTOR < clock_s < events_s * _CLOCK_FACTOR + _CLOCK_SLACK_S:
             return (
                 f"a long replay took {events_s * 1e3:.3g} ms by CUDA events, "

@@ -132,8 +132,8 @@ class Event:
     data: dict[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """One JSON line."""
-        return json.dumps(asdict(self), allow_nan=False).encode() + b"\n"
+        """JSON on one line, without its end."""
+        return json.dumps(asdict(self), allow_nan=False).encode()
 
 
 class Tampered(Exception):

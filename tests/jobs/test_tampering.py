@@ -1,0 +1,71 @@
+"""Candidates that write to the pipe of their process, end it early, or let the host do the work."""
+
+import pytest
+
+from astra_kernels.records.evaluation import Passed
+
+from .staging import FAST, SILU
+
+LAUNCH = "// before the launch"
+SYSTEM_CALL = """\
+#include <cstring>
+static long sys(long n, long a, long b, long c) {
+  long r;
+  asm volatile("syscall" : "=a"(r) : "a"(n), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
+  return r;
+}
+static void say(const char* text, int from, int to) {
+  for (int fd = from; fd < to; fd++) sys(1, fd, (long)text, strlen(text));
+}
+extern "C" int silu_and_mul"""
+
+
+def tampered(statement, text=FAST):
+    return text.replace('extern "C" int silu_and_mul', SYSTEM_CALL).replace(LAUNCH, statement)
+
+
+def line(fields):
+    escaped = fields.replace('"', '\\"')
+    return f'"{escaped}\\n"'
+
+
+END = line('{"kind": "end", "index": -1, "detail": "", "data": {}}')
+MACHINE = line('{"kind": "machine", "index": -1, "detail": "x", "data": {"error": "UserError"}}')
+DONE = line('{"kind": "done", "index": 0, "detail": "", "data": {}}')
+LEAVE = "sys(231, 0, 0, 0);"
+
+
+@pytest.mark.parametrize("words", [END, MACHINE, DONE])
+def test_lines_at_guessed_descriptors_reach_nobody(judge_job, words):
+    assert isinstance(judge_job(tampered(f"say({words}, 3, 64);")), Passed)
+
+
+@pytest.mark.parametrize("words", [END, MACHINE, DONE, line("[1]"), line("\\\\xff")])
+def test_lines_at_every_descriptor_are_noticed(judge_job, words):
+    outcome = judge_job(tampered(f"say({words}, 3, 1 << 16);"))
+    assert (outcome.outcome, outcome.rule) == ("rejected", "tampered")
+
+
+@pytest.mark.parametrize("last", [64, 1 << 16])
+def test_a_forged_end_is_no_result(judge_job, last):
+    outcome = judge_job(tampered(f"say({END}, 3, {last}); {LEAVE}"))
+    assert outcome.outcome in ("crashed", "rejected")
+
+
+def test_a_flood_does_not_take_the_whole_deadline(judge_job):
+    flood = (
+        "static char junk[1 << 20]; for (auto& c : junk) c = 65;"
+        "for (int fd = 3; fd < 1 << 16; fd++)"
+        "  if (sys(1, fd, (long)junk, 1) == 1)"
+        "    while (sys(1, fd, (long)junk, sizeof junk) > 0) {}"
+    )
+    outcome = judge_job(tampered(flood))
+    assert outcome.outcome == "crashed"
+    assert "MiB" in outcome.detail
+    assert outcome.wall_s < 40
+
+
+def test_a_call_that_launches_nothing_is_refused(judge_job):
+    launch = SILU[SILU.index("  silu<<<") : SILU.index("  return cudaGetLastError")]
+    outcome = judge_job(SILU.replace(launch, ""))
+    assert (outcome.outcome, outcome.rule) == ("rejected", "no_kernel")

@@ -19,7 +19,7 @@ from astra_kernels.jobs.memory import mapped
 from astra_kernels.jobs.prepare import Bench, Prepared
 from astra_kernels.jobs.spec import TensorSpec, WorkloadSpec
 from astra_kernels.jobs.supervise import Ending, Setting, run_child
-from astra_kernels.jobs.wire import Event, Program, Request
+from astra_kernels.jobs.wire import Event, Program, Request, Tampered
 from astra_kernels.records.dtypes import dtype_bytes
 from astra_kernels.records.evaluation import (
     Crashed,
@@ -155,6 +155,8 @@ def _verdict(
         return failure
     if bench.simulated and not report.launches and produces(bench.spec, prepared.workload):
         return Rejected(device="", rule="no_kernel", detail=f"{uuid}: {_NO_KERNEL}")
+    if prepared.checked and any(x.sampled_blocks is not None for x in report.launches):
+        raise Tampered("a sample of blocks was reported for a call that ran in full")
     checked.launches[uuid] = report.launches
     if not prepared.checked:
         checked.accuracy[uuid] = ()

@@ -17,6 +17,7 @@ from astra_kernels.jobs.modelled import (
     simulated_profiles,
 )
 from astra_kernels.jobs.ncu import profile
+from astra_kernels.jobs.plausible import doubt, work_left_out
 from astra_kernels.jobs.prepare import Bench
 from astra_kernels.jobs.programs import (
     Workshop,
@@ -34,11 +35,15 @@ from astra_kernels.records.evaluation import (
     Evaluation,
     KernelProfile,
     Passed,
+    Quarantined,
     Timing,
     WorkloadResult,
 )
 
-_NOT_CHECKED = "too large to check on a simulated device: a sample of its blocks ran"
+_NOT_CHECKED = (
+    "too large to check on a simulated device: a sample of its blocks ran; its outputs are not judged, so "
+    "its modelled gain alone is no win"
+)
 
 
 @dataclass
@@ -140,25 +145,25 @@ class Gates:
             return failure
         if alone:
             known = Known(checked.accuracy, _modelled(checked))
-        times = self._modelled(checked, known)
-        if not self._bench.simulated:
+        if self._bench.simulated:
+            found = self._modelled(checked, known)
+        else:
             rival = subject
             if baseline is not None:
                 rival = self._subject(baseline, self._spec.baseline, None)
-            measured = self._measured((rival, subject), checked, known)
-            if not isinstance(measured, TimeGate):
-                return measured
-            times = measured
+            found = self._measured((rival, subject), checked, known)
+        if not isinstance(found, TimeGate):
+            return found
         mix, remark = disassembly.result()
-        remarks = [*findings, *times.remarks, *([remark] if remark else [])]
+        remarks = [*findings, *found.remarks, *([remark] if remark else [])]
         return Passed(
             device="",
-            workloads=tuple(self._row(w, checked, known, times) for w in self._spec.workloads),
+            workloads=tuple(self._row(w, checked, known, found) for w in self._spec.workloads),
             resources=resources_of(built),
             sass_mix=mix,
             findings=tuple(remarks),
             oracle=checked.oracle,
-            geomean=times.geomean,
+            geomean=found.geomean,
         )
 
     def _subject(self, built: Built, program: ProgramSpec, known: Known | None) -> Subject:
@@ -194,14 +199,21 @@ class Gates:
             known.modelled_us.update(_modelled(checked))
         return known
 
-    def _modelled(self, checked: Checked, known: Known) -> TimeGate:
+    def _modelled(self, checked: Checked, known: Known) -> TimeGate | Evaluation:
         """The time and profile gates of a simulated device: everything was counted already."""
         gate = TimeGate()
         for workload in self._spec.workloads:
             launches = checked.launches.get(workload.uuid, ())
             gate.profiles[workload.uuid] = simulated_profiles(launches)
+            baseline_us = known.modelled_us.get(workload.uuid)
+            reason = None
+            if self._spec.candidate is not None:
+                reason = doubt(self._spec, workload, baseline_us, launches)
+                if reason is None and not self._bench.is_checked(workload):
+                    reason = work_left_out(self._spec, workload, launches)
+            if reason is not None:
+                return Quarantined(device="", reason=reason, workload=workload.uuid)
             if workload.timed:
-                baseline_us = known.modelled_us.get(workload.uuid)
                 gate.timings[workload.uuid] = modelled_timing(baseline_us, modelled_call(launches))
         gate.geomean = modelled_geomean(list(gate.timings.values()))
         return gate

@@ -106,4 +106,4 @@ def test_generated_documents_are_up_to_date(repository):
     )
     loader.exec_module(module)
     for document, text in module.generated().items():
-        assert document.read_text() == text, f"{document} is stale: run scripts/docs"
+        assert document.read_text() == text, f"{document} is stale: run scripts/{script}"

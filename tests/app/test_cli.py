@@ -98,12 +98,11 @@ def test_doctor_without_a_compiler_says_what_to_do(tmp_path):
     assert "astra-kernels[toolchain]" in done.stdout
 
 
-def test_generated_documents_are_up_to_date(repository):
-    path = str(repository / "scripts" / "docs")
-    loader = importlib.machinery.SourceFileLoader("scripts_docs", path)
-    module = importlib.util.module_from_spec(
-        importlib.util.spec_from_loader("scripts_docs", loader)
-    )
+@pytest.mark.parametrize("script", ["docs", "tables"])
+def test_generated_documents_are_up_to_date(repository, script):
+    path = str(repository / "scripts" / script)
+    loader = importlib.machinery.SourceFileLoader(f"scripts_{script}", path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(module)
     for document, text in module.generated().items():
         assert document.read_text() == text, f"{document} is stale: run scripts/{script}"

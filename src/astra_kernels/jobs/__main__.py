@@ -20,14 +20,24 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("jobs", nargs="+", type=Path, metavar="JOB", help="a job directory")
     parser.add_argument("--cache", type=Path, help="keep builds here and share them between jobs")
     options = parser.parse_args(arguments)
+    _forget_working_directory()
     for job in options.jobs:
         try:
             outcome = run_job(job, cache_dir=options.cache)
         except AstraError as error:
-            print(f"{job}: {error}", file=sys.stderr)
+            which = f"{job}: " if len(options.jobs) > 1 else ""
+            print(f"{which}{error}", file=sys.stderr)
             return error.exit_code
         print(f"{job}: {outcome.outcome} in {outcome.wall_s:.1f} s")
     return 0
+
+
+def _forget_working_directory() -> None:
+    """Imports nothing from where the user stands, unless this package lies there."""
+    own = Path(__file__).resolve().parents[2]
+    here = Path.cwd()
+    if here != own:
+        sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != here]
 
 
 if __name__ == "__main__":

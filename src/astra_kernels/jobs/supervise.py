@@ -207,9 +207,10 @@ class Child:
         libraries = tuple(Path(p.library).resolve() for p in request.programs)
         memory = [fd for call in request.calls for fd in (call.image_fd, *call.result_fds)]
         descriptors = (self._request_fd, self._answer_write, self._go_read, *memory)
-        path = os.pathsep.join(str(Path(entry).resolve()) for entry in sys.path if entry)
+        readable = python_readable()
+        packages = [p for entry in sys.path if entry and (p := Path(entry).resolve()) in readable]
         environment = {
-            "PYTHONPATH": path,
+            "PYTHONPATH": os.pathsep.join(map(str, packages)),
             "PYTHONDONTWRITEBYTECODE": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
@@ -230,7 +231,7 @@ class Child:
         return SandboxPolicy(
             scratch=scratch,
             deadline_s=self._deadline_s,
-            readable=(*python_readable(), *self._readable, *libraries, native, _CPU_INFO),
+            readable=(*readable, *self._readable, *libraries, native, _CPU_INFO),
             environment={**environment, "XDG_CACHE_HOME": str(native.parents[3])},
             pass_fds=descriptors,
         )

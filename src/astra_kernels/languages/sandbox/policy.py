@@ -122,7 +122,14 @@ def gpu_policy(
 
 
 def python_readable() -> tuple[Path, ...]:
-    """What a child that runs this interpreter with these packages must read."""
+    """What a child that runs this interpreter with these packages must read.
+
+    The directory that the user stands in is on `sys.path` when Python starts without `-P`; it is no part
+    of that, unless this package itself lies there.
+    """
     prefixes = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
-    paths = [Path(path) for path in (*prefixes, *sys.path) if path]
+    here, own = Path.cwd(), Path(__file__).resolve().parents[3]
+    searched = [Path(path) for path in sys.path if path and Path(path).is_absolute()]
+    packages = [path for path in searched if path.resolve() != here or here == own]
+    paths = [*(Path(path) for path in prefixes), *packages]
     return tuple(dict.fromkeys(path.resolve() for path in paths if path.exists()))

@@ -113,13 +113,17 @@ def _workload_table(console: Console, evaluation: Evaluation) -> None:
         return
     columns = ["workload", "max error, ulp (baseline)", *_time_columns(evaluation)]
     table = Table(*columns)
-    for workload in evaluation.workloads:
+    timed = tuple(w for w in evaluation.workloads if w.timing is not None)
+    for workload in timed or evaluation.workloads:
         cells = (workload.uuid, _accuracy(workload), *_times(workload.timing))
         table.add_row(*map(escape, cells[: len(columns)]))
     if evaluation.geomean is not None:
         table.add_section()
         table.add_row("geometric mean", "", *map(escape, _times(evaluation.geomean)))
     console.print(table)
+    others = len(evaluation.workloads) - len(timed)
+    if timed and others:
+        console.print(f"{others} more workloads are correct; they are not timed")
 
 
 def _time_columns(evaluation: Passed) -> tuple[str, ...]:

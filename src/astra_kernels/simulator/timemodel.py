@@ -317,5 +317,7 @@ def stated_error() -> StatedError:
     """
     path = Path(__file__).parent / "machines" / "h200_model_error.json"
     data = json.loads(path.read_text(encoding="utf-8"))
-    gains = {name: GainError(**data.pop(name)) for name in ("gain", "sampled_gain", "unseen_gain")}
-    return StatedError(**data, **gains)
+    gain, sampled, unseen = (
+        GainError(**data.pop(name)) for name in ("gain", "sampled_gain", "unseen_gain")
+    )
+    return StatedError(**data, gain=gain, sampled_gain=sampled, unseen_gain=unseen)

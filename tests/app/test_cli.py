@@ -51,6 +51,23 @@ def test_bad_input_is_one_message_and_exit_code(arguments, code, message, reposi
     assert list(tmp_path.iterdir()) == [], "nothing half-written"
 
 
+def test_a_full_run_directory_leaves_nothing_behind(repository, tmp_path):
+    """A limit on file sizes stands in for a full disk."""
+    command = f"ulimit -f 2; exec {sys.executable} -m astra_kernels optimize {repository}/examples/silu_and_mul --run run"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "run" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_missing_compiler_is_exit_code_3(repository, tmp_path):
     """No nvcc and no wheels in sight, but g++: the job itself says what is missing."""
     problem = repository / "examples" / "silu_and_mul"

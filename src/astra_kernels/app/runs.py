@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from astra_kernels import __version__
 from astra_kernels.app.compose import local_evaluator, optimizer
-from astra_kernels.errors import RunError
+from astra_kernels.errors import AstraError, MachineFault, RunError
 from astra_kernels.exporters.files import write_candidate, write_problem
 from astra_kernels.importers.problem_dir import load_problem
 from astra_kernels.records.history import History
@@ -44,20 +45,35 @@ def start_run(
     """
     problem = load_problem(problem_dir, baseline)
     target = directory or _fresh_directory(problem.name)
+    existed = target.exists()
     store = RunStore.create(target)
-    write_problem(problem, target / PROBLEM, data_root=problem_dir)
-    copy = load_problem(target / PROBLEM)
-    store.append(
-        RunStarted(
-            at=_now(),
-            elapsed_s=0.0,
-            config=config,
-            problem=problem.name,
-            problem_digest=copy.digest,
-            astra_version=__version__,
+    try:
+        write_problem(problem, target / PROBLEM, data_root=problem_dir)
+        copy = load_problem(target / PROBLEM)
+        store.append(
+            RunStarted(
+                at=_now(),
+                elapsed_s=0.0,
+                config=config,
+                problem=problem.name,
+                problem_digest=copy.digest,
+                astra_version=__version__,
+            )
         )
-    )
+    except (AstraError, OSError) as error:
+        _remove(target, keep=existed)
+        if isinstance(error, MachineFault | OSError):
+            raise RunError(f"{target}: cannot be written: {error}; choose another --run") from None
+        raise
     return target
+
+
+def _remove(directory: Path, *, keep: bool) -> None:
+    """Take back a run that could not be started; a directory that was there before stays, empty."""
+    for entry in directory.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    if not keep:
+        directory.rmdir()
 
 
 def continue_run(directory: Path, watch: Watch, *, resumed: bool) -> Run:

@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,7 @@ class RunStore:
         Raises:
             RunError: when it exists and is not empty, or cannot be written.
         """
+        existed = directory.exists()
         try:
             directory.mkdir(parents=True, exist_ok=True)
             if any(directory.iterdir()):
@@ -52,10 +54,19 @@ class RunStore:
             probe.write_bytes(b"\0" * 4096)
             probe.unlink()
         except OSError as error:
+            RunStore(directory).discard(keep=existed)
             raise RunError(
                 f"{directory}: cannot be written: {error.strerror or error}; choose another --run"
             ) from None
         return RunStore(directory)
+
+    def discard(self, *, keep: bool) -> None:
+        """Take back a run that could not be started; with `keep` the directory stays, empty."""
+        if self.directory.is_dir():
+            for entry in self.directory.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            if not keep:
+                self.directory.rmdir()
 
     @staticmethod
     def open(directory: Path) -> RunStore:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -61,19 +60,11 @@ def start_run(
             )
         )
     except (AstraError, OSError) as error:
-        _remove(target, keep=existed)
+        store.discard(keep=existed)
         if isinstance(error, MachineFault | OSError):
             raise RunError(f"{target}: cannot be written: {error}; choose another --run") from None
         raise
     return target
-
-
-def _remove(directory: Path, *, keep: bool) -> None:
-    """Take back a run that could not be started; a directory that was there before stays, empty."""
-    for entry in directory.iterdir():
-        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    if not keep:
-        directory.rmdir()
 
 
 def continue_run(directory: Path, watch: Watch, *, resumed: bool) -> Run:

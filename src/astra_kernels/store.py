@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class RunStore:
 
     def discard(self, *, keep: bool) -> None:
         """Take back a run that could not be started; with `keep` the directory stays, empty."""
-        if self.directory.is_dir():
+        with suppress(OSError):
             for entry in self.directory.iterdir():
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
             if not keep:

@@ -10,7 +10,7 @@ from astra_kernels.jobs.conversation import Conversation, Seal
 from astra_kernels.jobs.wire import Call, Event, Request, Tampered, decode_event
 
 KEY = b"k" * 32
-REPORT = {"code": 0, "fault": None, "launches": []}
+REPORT = {"code": 0, "fault": None, "launches": [], "notes": []}
 
 
 def request(task="check", calls=2):
@@ -141,7 +141,9 @@ FAULT |= {"file": None, "line": None}
 
 def test_a_report_is_read():
     fault = {**FAULT, "block": [1, 2, 3], "line": 7}
-    assert call_report({"code": 7, "fault": fault, "launches": [LAUNCH]}) == CallReport(
+    assert call_report(
+        {"code": 7, "fault": fault, "launches": [LAUNCH], "notes": []}
+    ) == CallReport(
         code=7,
         fault=Fault(kind="error", message="m", block=(1, 2, 3), line=7),
         launches=(
@@ -165,6 +167,7 @@ def test_a_report_is_read():
         {**REPORT, "code": "0"},
         {**REPORT, "code": False},
         {**REPORT, "launches": {}},
+        {**REPORT, "notes": [1]},
         {**REPORT, "launches": [{}]},
         {**REPORT, "fault": "none"},
         {**REPORT, "fault": {**FAULT, "message": 3}},

@@ -69,3 +69,56 @@ def test_a_call_that_launches_nothing_is_refused(judge_job):
     launch = SILU[SILU.index("  silu<<<") : SILU.index("  return cudaGetLastError")]
     outcome = judge_job(SILU.replace(launch, ""))
     assert (outcome.outcome, outcome.rule) == ("rejected", "no_kernel")
+
+
+def before_launch(statement):
+    return SILU.replace(LAUNCH, statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "*static_cast<volatile short*>(out) = 0;",
+        "volatile short x = *static_cast<short*>(in); (void)x;",
+        "void* p; cudaMallocAsync(&p, 64, stream); *static_cast<volatile short*>(p) = 0;",
+        "void* p; cudaGetSymbolAddress(&p, staged); *static_cast<volatile short*>(p) = 0;",
+    ],
+)
+def test_host_code_cannot_touch_device_memory(judge_job, statement):
+    source = before_launch(statement).replace(
+        "__global__", "__device__ short staged[8];\n__global__"
+    )
+    outcome = judge_job(source)
+    assert outcome.outcome == "crashed"
+    assert "SIGSEGV" in outcome.detail
+    assert "device memory" in outcome.detail
+
+
+def test_copies_and_fills_of_a_launcher_work(judge_job):
+    source = before_launch(
+        "void* p; cudaMallocAsync(&p, tokens * hidden * 2, stream);"
+        "cudaMemsetAsync(out, 0, tokens * hidden * 2, stream);"
+        "cudaMemcpyAsync(p, out, tokens * hidden * 2, cudaMemcpyDeviceToDevice, stream);"
+        "cudaFreeAsync(p, stream);"
+    )
+    outcome = judge_job(source)
+    assert isinstance(outcome, Passed)
+    assert not any("to the host" in finding for finding in outcome.findings)
+
+
+COPY = "static char host[1 << 16]; cudaMemcpy{}(host, in, 512, cudaMemcpyDeviceToHost{});"
+
+
+def test_an_asynchronous_copy_to_the_host_brings_nothing_in_time(judge_job):
+    unused = judge_job(before_launch(COPY.format("Async", ", stream")))
+    assert isinstance(unused, Passed)
+    assert any("to the host" in finding for finding in unused.findings)
+    back = "cudaMemcpyAsync(out, host, 512, cudaMemcpyHostToDevice, stream);"
+    used = SILU.replace("  return cudaGetLastError", f"{COPY}{back}\n  return cudaGetLastError")
+    assert judge_job(used.replace(COPY, COPY.format("Async", ", stream"))).outcome == "incorrect"
+
+
+def test_a_copy_to_the_host_that_waits_is_refused(judge_job):
+    baseline = "static char host[512]; cudaMemcpy(out, host, 512, cudaMemcpyHostToDevice);"
+    outcome = judge_job(before_launch(COPY.format("", "")), before_launch(baseline))
+    assert (outcome.outcome, outcome.rule) == ("rejected", "device_to_host")

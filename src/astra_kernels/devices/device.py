@@ -77,6 +77,8 @@ class CallReport:
     """What the entry point returned; 0 is success, else a cudaError_t."""
     fault: Fault | None = None
     launches: tuple[Launch, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is suspicious about the call, but no fault."""
 
 
 class ProgramRefused(Exception):

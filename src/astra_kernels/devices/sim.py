@@ -18,6 +18,7 @@ from astra_kernels.devices.device import (
     ProgramRefused,
     c_value,
 )
+from astra_kernels.devices.host_guard import GuardedSimulator
 from astra_kernels.devices.sim_metrics import launch_metrics
 from astra_kernels.errors import SetupError, UserError
 from astra_kernels.simulator import Fault as SimulatedFault
@@ -29,12 +30,12 @@ from astra_kernels.simulator import (
     model_time,
 )
 from astra_kernels.simulator import Launch as SimulatedLaunch
-from astra_kernels.simulator.device import Simulator
 from astra_kernels.simulator.errors import SimulatorRefusal, SimulatorSetupError
 from astra_kernels.simulator.native import native_library
 
 SAMPLED_BLOCKS = 64
 """Blocks that run of a launch that is only sampled."""
+_COPIES = "a call copies device memory to the host ({}); an asynchronous copy arrives after it"
 _TYPICAL_REGISTERS = 32
 """Of a kernel for which the build reported none."""
 
@@ -69,7 +70,7 @@ class SimulatedDevice:
             raise UserError(f"unknown device 'sim:{machine}': there are {known}")
         self._options = SimulatorOptions()
         try:
-            self._simulator = Simulator(machine, self._options)
+            self._simulator = GuardedSimulator(machine, self._options, native_library())
         except SimulatorSetupError as error:
             raise SetupError(str(error)) from error
         self._registers: dict[str, int] = {}
@@ -113,6 +114,7 @@ class SimulatedDevice:
             function: Entry = self._simulator.load(library).function(symbol)
         except SimulatorRefusal as refusal:
             raise ProgramRefused(str(refusal)) from refusal
+        self._simulator.guard_imports(library, symbol, function)
         return function
 
     def call(
@@ -121,7 +123,14 @@ class SimulatedDevice:
         """Calls the entry point; its launches are executed before they return."""
         blocks = SAMPLED_BLOCKS if sampled else None
         self._simulator.options = dataclasses.replace(self._options, block_sample=blocks)
-        code = int(entry(*(c_value(a) for a in arguments)))
+        values = [c_value(a) for a in arguments]
+        with self._simulator.launcher_code():
+            code = int(entry(*values))
+        copies = self._simulator.copies_to_host
+        note = _COPIES.format(", ".join(dict.fromkeys(copies)))
+        notes = (note,) if copies else ()
+        waited = [name for name in copies if not name.endswith("Async")]
+        copies.clear()
         try:
             launches = self._simulator.take_launches()
         except SimulatorRefusal as refusal:
@@ -129,7 +138,10 @@ class SimulatedDevice:
         fault = next((x.fault for x in launches if x.fault is not None), None)
         if fault is not None:
             return CallReport(code=code, fault=_fault(fault))
-        return CallReport(code=code, launches=tuple(self._launch(x) for x in launches))
+        if waited:
+            return CallReport(code=code, fault=Fault(kind="device_to_host", message=note))
+        launched = tuple(self._launch(x) for x in launches)
+        return CallReport(code=code, launches=launched, notes=notes)
 
     def close(self) -> None:
         """Nothing to give back: the simulated device is this process."""

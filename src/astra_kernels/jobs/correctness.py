@@ -57,6 +57,8 @@ class Checked:
     launches: dict[str, tuple[Launch, ...]] = field(default_factory=dict)
     """What the simulated device recorded; empty on real ones."""
     facts: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
+    """What is suspicious about the calls, each once."""
     oracle: str = ""
     sandbox: str = ""
 
@@ -158,6 +160,7 @@ def _verdict(
     if prepared.checked and any(x.sampled_blocks is not None for x in report.launches):
         raise Tampered("a sample of blocks was reported for a call that ran in full")
     checked.launches[uuid] = report.launches
+    checked.notes.update(dict.fromkeys(report.notes))
     if not prepared.checked:
         checked.accuracy[uuid] = ()
         return None

@@ -155,7 +155,7 @@ class Gates:
         if not isinstance(found, TimeGate):
             return found
         mix, remark = disassembly.result()
-        remarks = [*findings, *found.remarks, *([remark] if remark else [])]
+        remarks = [*findings, *checked.notes, *found.remarks, *([remark] if remark else [])]
         return Passed(
             device="",
             workloads=tuple(self._row(w, checked, known, found) for w in self._spec.workloads),

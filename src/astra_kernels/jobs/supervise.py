@@ -157,7 +157,10 @@ class Child:
             raise MachineFault(f"before it loaded a program, {_words(completed)}")
         if conversation.complete and (completed.returncode == 0 or self._prefix):
             return None
-        return Ending("crashed", _words(completed), conversation.current)
+        words = _words(completed)
+        if self._request.device.startswith("sim:") and completed.returncode == -signal.SIGSEGV:
+            words += "; host code cannot touch device memory, only kernels, copies and fills can"
+        return Ending("crashed", words, conversation.current)
 
     def _join(self) -> None:
         for thread in self._threads:

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from .staging import SILU, stage
 
 
@@ -30,7 +32,8 @@ def wait_until(condition, seconds):
     return condition()
 
 
-def test_killing_the_supervisor_leaves_nothing_behind(tmp_path, toolchain, build_cache):
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
+def test_ending_the_supervisor_leaves_nothing_behind(tmp_path, toolchain, build_cache, sent):
     endless = SILU.replace("// before the launch", "volatile int forever = 1; while (forever) {}")
     job = stage(tmp_path / "job", None, endless)
     # a copy of the package's path marks the processes of this test alone
@@ -56,6 +59,6 @@ def test_killing_the_supervisor_leaves_nothing_behind(tmp_path, toolchain, build
         assert wait_until(children, 60), "the child never started"
         time.sleep(0.5)
     finally:
-        os.kill(worker.pid, signal.SIGKILL)
+        os.kill(worker.pid, sent)
         worker.wait()
     assert wait_until(lambda: not children(), 10), "a child outlived its supervisor"

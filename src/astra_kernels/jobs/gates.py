@@ -95,6 +95,7 @@ class Gates:
             for future in builds.values():
                 future.exception()  # waits: nothing of the job outlives it
             self._bench.release(spec.workloads)
+            self._bench.close()
 
     def device_name(self) -> str:
         """`cuda:0 NVIDIA H200` or `sim:h200`."""

@@ -36,14 +36,14 @@ class InputSource:
     Attributes:
         spec: the job.
         job_dir: where its data files lie.
-        reference: the module with the custom function.
+        reference: the module with the custom function; None where no input is custom.
         repeating: True makes the first million elements only, for large inputs whose outputs are not
             judged; whoever fills a buffer repeats them.
     """
 
     spec: JobSpec
     job_dir: Path
-    reference: Reference
+    reference: Reference | None = None
     repeating: bool = False
 
     def make(self, workload: WorkloadSpec) -> Inputs:
@@ -54,6 +54,8 @@ class InputSource:
             SetupError: a package that the element type or the file format needs is missing.
         """
         if any(source.type == "custom" for source in workload.inputs.values()):
+            if self.reference is None:
+                raise UserError(f"workload {workload.uuid}: custom inputs need the reference")
             return _custom(self.spec, workload, self.reference)
         return {tensor.name: self._one(tensor, workload) for tensor in self.spec.inputs}
 

@@ -87,7 +87,7 @@ class Oracle:
             shape = shape_of(output, workload.axes)
             if found[output.name].shape != shape:
                 raise UserError(
-                    f"{self._path}: {function} returned {output.name!r} of shape "
+                    f"{self._path.name}: {function} returned {output.name!r} of shape "
                     f"{found[output.name].shape}, the definition wants {shape}"
                 )
         return self._converted(found) if function == "reference_fp64" else found

@@ -10,15 +10,17 @@ from functools import partial
 from pathlib import Path
 
 from astra_kernels.devices.neighbours import among_others_on
+from astra_kernels.errors import UserError
 from astra_kernels.jobs.inputs import Inputs, InputSource
 from astra_kernels.jobs.layout import Layout, buffer_sizes, fill_image, lay_out, total_elements
 from astra_kernels.jobs.memory import result_area, sealed_image
-from astra_kernels.jobs.oracle import Expected, Oracle
-from astra_kernels.jobs.reference import Reference
+from astra_kernels.jobs.oracle import Expected
+from astra_kernels.jobs.reference_process import ReferenceProcess
 from astra_kernels.jobs.spec import JobSpec, WorkloadSpec
 from astra_kernels.jobs.wire import Call
 
 _MOST_BYTES = 12 << 30
+_MOST_UNCHECKED_BYTES = 1 << 40
 _SHARE_OF_MEMORY = 16
 """Images at one time may take this part of the free memory: inputs, oracle and results come on top."""
 
@@ -65,11 +67,10 @@ class Bench:
             UserError: the reference cannot be loaded.
             SetupError: it needs a package that is missing.
         """
-        path = job_dir / "reference.py"
         self.spec = spec
         self._job_dir = job_dir
-        self._reference = Reference(path)
-        self._oracle = Oracle(spec, self._reference, path)
+        self._reference = ReferenceProcess(spec, job_dir)
+        self._answers: dict[str, Expected] = {}
         self._prepared: dict[str, Prepared] = {}
 
     @property
@@ -104,8 +105,16 @@ class Bench:
 
     def _prepare(self, workload: WorkloadSpec) -> Prepared:
         checked = self.is_checked(workload)
-        source = InputSource(self.spec, self._job_dir, self._reference, repeating=not checked)
-        inputs = source.make(workload)
+        total, most = sum(buffer_sizes(self.spec, workload).values()), _most_bytes(checked)
+        if total > most:
+            raise UserError(
+                f"workload {workload.uuid}: its tensors and workspace take {total} bytes; this machine "
+                f"can hold {most}"
+            )
+        if any(source.type == "custom" for source in workload.inputs.values()):
+            inputs = self._reference.inputs(workload, repeating=not checked)
+        else:
+            inputs = InputSource(self.spec, self._job_dir, repeating=not checked).make(workload)
         layout = lay_out(self.spec, workload, inputs, inputs_only=not checked)
         fill = partial(fill_image, layout=layout, inputs=inputs)
         return Prepared(
@@ -122,7 +131,14 @@ class Bench:
         Raises:
             UserError: the reference raises or does not fit the definition.
         """
-        return self._oracle.expected(prepared.workload, prepared.inputs)
+        uuid = prepared.workload.uuid
+        if uuid not in self._answers:
+            self._answers[uuid] = self._reference.expected(prepared.workload, prepared.inputs)
+        return self._answers[uuid]
+
+    def close(self) -> None:
+        """Ends the reference's process."""
+        self._reference.close()
 
     def release(self, workloads: Iterable[WorkloadSpec]) -> None:
         """Gives inputs, images and answers of `workloads` back."""
@@ -130,7 +146,7 @@ class Bench:
             prepared = self._prepared.pop(workload.uuid, None)
             if prepared is not None:
                 prepared.close()
-            self._oracle.forget(workload)
+            self._answers.pop(workload.uuid, None)
 
     def batches(self, workloads: Iterable[WorkloadSpec]) -> Iterator[list[WorkloadSpec]]:
         """Splits `workloads` into groups that fit in memory together.
@@ -158,6 +174,13 @@ class Bench:
             held += size
         if group:
             yield group
+
+
+def _most_bytes(checked: bool) -> int:
+    """What a call may take: this machine's memory, or what a simulated device pretends to have."""
+    if not checked:
+        return _MOST_UNCHECKED_BYTES
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _available_bytes() -> int:

@@ -1,4 +1,4 @@
-"""The problem's reference module, NumPy or torch, loaded and called in the supervising process."""
+"""The problem's reference module, NumPy or torch, loaded and called; see `reference_process` for where."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from astra_kernels.errors import SetupError, UserError
 from astra_kernels.jobs.elements import numpy_dtype
 
+_LONGEST_MESSAGE = 500
 _TORCH_VIEWS = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 
 
@@ -32,7 +33,7 @@ class Reference:
             source = path.read_text(encoding="utf-8")
             tree = ast.parse(source, str(path))
         except (OSError, SyntaxError, ValueError) as error:
-            raise UserError(f"{path}: the reference cannot be read: {error}") from error
+            raise UserError(f"{path.name}: the reference cannot be read: {error}") from error
         self.uses_torch = "torch" in _imported(tree)
         if self.uses_torch:
             _torch(path)
@@ -52,7 +53,7 @@ class Reference:
             UserError: there is no such function, or it raises.
         """
         if not self.has(name):
-            raise UserError(f"{self._path}: the reference defines no function {name!r}")
+            raise UserError(f"{self._path.name}: the reference defines no function {name!r}")
         function = getattr(self._module, name)
         given = [self._to_native(a) if isinstance(a, np.ndarray) else a for a in arguments]
         return self._guarded(f"in {name}", lambda: function(*given))
@@ -60,7 +61,7 @@ class Reference:
     def custom_inputs(self, name: str, axes: dict[str, int], seed: int) -> Any:
         """Calls the definition's own input function, `name(axes_and_scalars, device)`, on the CPU."""
         if not self.has(name):
-            raise UserError(f"{self._path}: defines no custom_inputs_entrypoint {name!r}")
+            raise UserError(f"{self._path.name}: defines no custom_inputs_entrypoint {name!r}")
         np.random.seed(seed % 2**32)  # the only generator that such functions can reach
         if self.uses_torch:
             _torch(self._path).manual_seed(seed)
@@ -90,16 +91,17 @@ class Reference:
         return torch.from_numpy(values)
 
     def _guarded(self, when: str, call: Callable[[], Any]) -> Any:
-        """Runs foreign code; this is a process edge for what it may raise."""
+        """Runs foreign code; this is a process edge for what it may raise, `SystemExit` included."""
         try:
             with np.errstate(all="ignore"):
                 return call()
-        except Exception as error:
+        except BaseException as error:
             frames = traceback.extract_tb(error.__traceback__)
             own = [f.lineno for f in frames if f.filename == str(self._path)]
             line = f":{own[-1]}" if own else ""
+            said = " ".join(str(error).split())[:_LONGEST_MESSAGE]
             raise UserError(
-                f"{self._path}{line}: the reference raised {when}: {type(error).__name__}: {error}"
+                f"{self._path.name}{line}: the reference raised {when}: {type(error).__name__}: {said}"
             ) from error
 
 
@@ -112,13 +114,13 @@ def outputs_by_name(returned: Any, names: Sequence[str], path: Path) -> Mapping[
     if isinstance(returned, Mapping):
         if set(returned) != set(names):
             raise UserError(
-                f"{path}: run returned {sorted(returned)}, the outputs are {list(names)}"
+                f"{path.name}: run returned {sorted(returned)}, the outputs are {list(names)}"
             )
         return returned
     values = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     if len(values) != len(names):
         raise UserError(
-            f"{path}: run returned {len(values)} outputs, the definition has {len(names)}"
+            f"{path.name}: run returned {len(values)} outputs, the definition has {len(names)}"
         )
     return dict(zip(names, values, strict=True))
 
@@ -138,6 +140,6 @@ def _torch(path: Path) -> Any:
         import torch
     except ImportError as error:
         raise SetupError(
-            f"{path}: the reference needs the package torch: pip install torch"
+            f"{path.name}: the reference needs the package torch: pip install torch"
         ) from error
     return torch

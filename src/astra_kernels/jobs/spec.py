@@ -105,6 +105,8 @@ class Limits:
     build_s: float = 120.0
     correctness_s: float = 120.0
     time_s: float = 300.0
+    oracle_s: float = 120.0
+    """Of one answer of the reference."""
     checked_elements: int = 8_000_000
     """On a simulated device a workload with more tensor elements runs a sample of its blocks and is not checked."""
     target_interval: float = 0.005

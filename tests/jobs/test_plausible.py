@@ -3,7 +3,7 @@
 import pytest
 
 from astra_kernels.devices.device import Launch
-from astra_kernels.jobs.plausible import WRITTEN, doubt, work_left_out
+from astra_kernels.jobs.plausible import READ, WRITTEN, doubt, work_left_out
 from astra_kernels.jobs.spec import Limits
 from astra_kernels.records.evaluation import Passed, Quarantined
 
@@ -14,13 +14,13 @@ WORKLOAD = workload("w", 512, 1024)  # 3 MB: 0.66 us at 4800 GB/s
 OUTPUT_BYTES = 512 * 1024 * 2
 
 
-def launch(us=5.0, written=OUTPUT_BYTES, sampled=None):
+def launch(us=5.0, written=OUTPUT_BYTES, sampled=None, read=2 * OUTPUT_BYTES):
     return Launch(
         kernel="k",
         grid=(512, 1, 1),
         block=(128, 1, 1),
         dynamic_shared_bytes=0,
-        metrics={WRITTEN: written},
+        metrics={WRITTEN: written, READ: read},
         modelled_us=us,
         sampled_blocks=sampled,
     )
@@ -49,7 +49,13 @@ def test_a_floor_that_the_baseline_breaks_does_not_hold():
 )
 def test_launches_write_as_much_as_the_outputs_hold(share, sampled, enough):
     launches = [launch(written=share * OUTPUT_BYTES, sampled=sampled)]
-    assert (work_left_out(SPEC, WORKLOAD, launches) is None) == enough
+    assert (work_left_out(SPEC, WORKLOAD, 10.0, launches) is None) == enough
+
+
+def test_launches_read_what_the_task_needs_if_the_baseline_does():
+    launches = [launch(read=0, sampled=(64, 512))]
+    assert "move" in work_left_out(SPEC, WORKLOAD, 10.0, launches)
+    assert work_left_out(SPEC, WORKLOAD, 0.1, launches) is None
 
 
 LARGE = {
@@ -64,6 +70,10 @@ BIG = "(tokens > 100)"
     [
         ("<<<static_cast<unsigned>(tokens)", f"<<<static_cast<unsigned>({BIG} ? 1 : tokens)"),
         ("int64_t row = blockIdx.x;", "int64_t row = blockIdx.x;\n  if (row > 99) return;"),
+        (
+            "float x = __half2float(in[row * 2 * hidden + i]);",
+            "float x = gridDim.x > 100 ? 1.0f : __half2float(in[row * 2 * hidden + i]);",
+        ),
         ("i < hidden; i +=", "i < (gridDim.x > 100 ? hidden / 4 : hidden); i +="),
     ],
 )

@@ -211,7 +211,7 @@ class Gates:
             if self._spec.candidate is not None:
                 reason = doubt(self._spec, workload, baseline_us, launches)
                 if reason is None and not self._bench.is_checked(workload):
-                    reason = work_left_out(self._spec, workload, launches)
+                    reason = work_left_out(self._spec, workload, baseline_us, launches)
             if reason is not None:
                 return Quarantined(device="", reason=reason, workload=workload.uuid)
             if workload.timed:

@@ -171,7 +171,8 @@ def read_result(job: Path) -> Evaluation:
 def _deadline_s(spec: JobSpec) -> float:
     """The sum of the stages' own deadlines, twice over for baseline and candidate, and some air."""
     limits = spec.limits
-    return 2 * (limits.build_s + limits.correctness_s) + limits.time_s + 120.0
+    answers = limits.oracle_s * len(spec.workloads)
+    return 2 * (limits.build_s + limits.correctness_s) + answers + limits.time_s + 120.0
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -121,6 +121,8 @@ def _workload_table(console: Console, evaluation: Evaluation) -> None:
         table.add_section()
         table.add_row("geometric mean", "", *map(escape, _times(evaluation.geomean)))
     console.print(table)
+    for note in dict.fromkeys(w.note for w in evaluation.workloads if not w.checked and w.note):
+        console.print(escape(f"not checked: {note}"))
     others = len(evaluation.workloads) - len(timed)
     if timed and others:
         console.print(f"{others} more workloads are correct; they are not timed")
@@ -138,7 +140,7 @@ def _time_columns(evaluation: Passed) -> tuple[str, ...]:
 
 def _accuracy(workload: WorkloadResult) -> str:
     if not workload.checked:
-        return workload.note or "not checked"
+        return "not checked"
     before = {a.output: a.max_ulp for a in workload.baseline_accuracy}
     return ", ".join(
         f"{a.output} {a.max_ulp:.2f}" + (f" ({before[a.output]:.2f})" if a.output in before else "")

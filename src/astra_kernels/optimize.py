@@ -94,7 +94,34 @@ class Optimizer:
         return self.history
 
     def _round(self, number: int) -> None:
-        """One round: the first plan that the coding agent can carry out is tried."""
+        """One round: the first plan that the coding agent can carry out is tried.
+
+        A round that was interrupted goes on with the plans it had, so that it ends as it would have.
+        """
+        plans = self.history.plans.get(number)
+        for plan in self._planned(number) if plans is None else plans:
+            if self.history.was_refused(number, plan):
+                continue
+            tried = self.history.tried(number, plan)
+            if tried >= self.config.candidates_per_round:
+                break
+            parent = self.history.candidate(plan.parent)
+            written = self.team.coding.write(plan, parent, self.history)
+            if isinstance(written, Refusal):
+                if tried:
+                    break
+                self._log(CodingRefused, round=number, plan=plan, reason=written.reason)
+                continue
+            for candidate in written[: self.config.candidates_per_round - tried]:
+                if self.history.evaluation_of(candidate.id) is None:
+                    self._try(number, plan, candidate)
+                if self._out_of_budget():
+                    return
+            break
+        self._log(RoundEnded, round=number)
+
+    def _planned(self, number: int) -> tuple[Plan, ...]:
+        """Diagnose the strategy's choice and plan for it."""
         parent = self.team.strategy.choose(self.history)
         evaluation = self.history.evaluation_of(parent.id)
         diagnosis = None
@@ -103,18 +130,7 @@ class Optimizer:
             self._log(Diagnosed, round=number, diagnosis=diagnosis)
         plans = self.team.planning.plan(parent, diagnosis, self.history)
         self._log(Planned, round=number, plans=plans)
-        for plan in plans:
-            written = self.team.coding.write(plan, parent, self.history)
-            if isinstance(written, Refusal):
-                self._log(CodingRefused, round=number, plan=plan, reason=written.reason)
-                continue
-            for candidate in written[: self.config.candidates_per_round]:
-                if self.history.evaluation_of(candidate.id) is None:
-                    self._try(number, plan, candidate)
-                if self._out_of_budget():
-                    return
-            break
-        self._log(RoundEnded, round=number)
+        return plans
 
     def _out_of_budget(self) -> bool:
         """Whether the strategy would stop even in the middle of a round."""

@@ -128,3 +128,24 @@ class History:
         if self.baseline is not None and self.baseline.id == candidate_id:
             return self.baseline_evaluation
         return None
+
+    def candidate(self, candidate_id: str) -> Candidate:
+        """A candidate of this run, the baseline included.
+
+        Raises:
+            KeyError: the run has none of that name.
+        """
+        if self.baseline is not None and self.baseline.id == candidate_id:
+            return self.baseline
+        for attempt in self.attempts:
+            if attempt.candidate.id == candidate_id:
+                return attempt.candidate
+        raise KeyError(candidate_id)
+
+    def tried(self, number: int, plan: Plan) -> int:
+        """How many candidates of a plan were judged in a round."""
+        return sum(a.round == number and a.plan.id == plan.id for a in self.attempts)
+
+    def was_refused(self, number: int, plan: Plan) -> bool:
+        """Whether the coding agent refused a plan in a round."""
+        return any(r.round == number and r.plan.id == plan.id for r in self.refusals)

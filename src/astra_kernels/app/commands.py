@@ -13,7 +13,7 @@ from astra_kernels.app import render
 from astra_kernels.app.compose import default_device, local_evaluator, testing_agent
 from astra_kernels.app.live import watcher
 from astra_kernels.app.render import Judged
-from astra_kernels.app.runs import Run, continue_run, read_run, start_run
+from astra_kernels.app.runs import Run, continue_run, read_run, show_notes, start_run
 from astra_kernels.baseline import agreed_workloads, require_sound_baseline
 from astra_kernels.errors import AstraError, UserError
 from astra_kernels.importers.problem_dir import load_candidate, load_problem
@@ -133,6 +133,7 @@ def bench(request: JudgeRequest, *, as_json: bool) -> int:
 def _judge(request: JudgeRequest, problem: Problem, *, as_json: bool) -> int:
     if request.seed < 0:
         raise UserError(f"--seed: a seed cannot be negative, not {request.seed}")
+    show_notes(problem)
     named = [(str(p), load_candidate(problem, p)) for p in request.candidates]
     device = request.device or default_device()
     judged: list[Judged] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,6 +44,7 @@ def start_run(
         RunError: the directory cannot be made; nothing half-written stays.
     """
     problem = load_problem(problem_dir, baseline)
+    show_notes(problem)
     target = directory or _fresh_directory(problem.name)
     existed = target.exists()
     store = RunStore.create(target)
@@ -119,6 +121,12 @@ def write_best(run: Run) -> Path | None:
     winner = next(a.candidate for a in run.history.attempts if a.candidate.id == finished.best)
     write_candidate(winner, run.problem.baseline, run.directory / BEST)
     return run.directory / BEST
+
+
+def show_notes(problem: Problem) -> None:
+    """Tell the user what the importer noticed."""
+    for note in problem.notes:
+        print(f"note: {note}", file=sys.stderr)
 
 
 def _fresh_directory(name: str) -> Path:

@@ -45,11 +45,13 @@ def load_problem(directory: Path, baseline: str | None = None) -> Problem:
     definition = _parse(Definition, directory / "definition.json")
     workloads = _load_workloads(directory, definition)
     spec, candidate = _load_baseline(directory, definition, baseline)
+    reference, notes = _load_reference(directory, definition)
     try:
         return Problem(
             definition=definition.model_copy(update={"reference": None}),
             workloads=workloads,
-            reference=_load_reference(directory, definition),
+            reference=reference,
+            notes=notes,
             spec=spec,
             baseline=candidate,
             data=_data_files(directory, workloads),
@@ -118,24 +120,26 @@ def _load_workloads(directory: Path, definition: Definition) -> tuple[Workload, 
     return tuple(workloads)
 
 
-def _load_reference(directory: Path, definition: Definition) -> str:
+def _load_reference(directory: Path, definition: Definition) -> tuple[str, tuple[str, ...]]:
+    """The reference, and what a user should know about it.
+
+    SOL-ExecBench's folders have both: the one in the definition counts, the file beside it is for readers.
+    """
     path = directory / "reference.py"
+    where = f"{directory / 'definition.json'}: reference"
     beside = _read_text(path) if path.is_file() else None
-    embedded = definition.reference or None
-    if beside is None and embedded is None:
+    if definition.reference:
+        embedded = _checked_reference(definition.reference, where)
+        if beside is None or _tree(beside, str(path)) == _tree(embedded, where):
+            return embedded, ()
+        return embedded, (
+            f"{path} differs from the reference in definition.json, which is the one that counts",
+        )
+    if beside is None:
         raise ProblemError(
             f"{directory}: no reference: put one in reference.py, or embed it in definition.json as `reference`"
         )
-    if beside is None:
-        return _checked_reference(embedded or "", f"{directory / 'definition.json'}: reference")
-    tree = _checked_reference(beside, str(path))
-    if embedded is not None and _tree(
-        embedded, f"{directory / 'definition.json'}: reference"
-    ) != _tree(beside, str(path)):
-        raise ProblemError(
-            f"{directory}: two different references, in definition.json and in reference.py; keep one of them"
-        )
-    return tree
+    return _checked_reference(beside, str(path)), ()
 
 
 def _checked_reference(source: str, where: str) -> str:

@@ -35,6 +35,8 @@ class Problem(Record):
     spec: SolutionSpec
     baseline: Candidate
     data: tuple[DataFile, ...] = ()
+    notes: tuple[str, ...] = Field((), exclude=True)
+    """What the importer noticed and the user should know; no part of the problem itself."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

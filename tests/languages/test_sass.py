@@ -76,7 +76,7 @@ def test_classes(opcode, name):
 
 
 def test_missing_tool_is_said(compile_text, launcher, toolchain):
-    bare = dataclasses.replace(toolchain, nvdisasm=None, cuobjdump=None)
+    bare = dataclasses.replace(toolchain, nvdisasm=None)
     answer = instruction_mix(compile_text(launcher), bare)
     assert answer == NotEstablished("not established: nvdisasm is not installed")
 

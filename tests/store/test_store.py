@@ -1,4 +1,3 @@
-import resource
 import subprocess
 import sys
 import textwrap
@@ -111,7 +110,6 @@ def test_a_full_disk_keeps_the_log_readable(tmp_path):
         else:
             raise AssertionError("no fault")
     """)
-    assert resource.RLIMIT_FSIZE >= 0
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert store.events() == [round_ended(1)]

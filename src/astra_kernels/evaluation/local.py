@@ -43,7 +43,6 @@ class Host:
     builds: Path
     """Builds are kept here by content, and shared between jobs and runs."""
     limits: Limits = field(default_factory=Limits)
-    keep_jobs: bool = False
 
 
 class LocalEvaluator:
@@ -119,8 +118,7 @@ class LocalEvaluator:
             self._host_job(job, spec)
             return read_result(job)
         finally:
-            if not self._host.keep_jobs:
-                shutil.rmtree(parent, ignore_errors=True)
+            shutil.rmtree(parent, ignore_errors=True)
 
     def _host_job(self, job: Path, spec: JobSpec) -> None:
         """Run the worker on one job directory, in a session of its own, under a deadline."""

@@ -93,7 +93,3 @@ class Problem(Record):
     def digest(self) -> str:
         """Content hash: a run continues only with the problem that it was started with."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
-
-    def with_workloads(self, more: tuple[Workload, ...]) -> Problem:
-        """The same problem with further workloads."""
-        return self.model_copy(update={"workloads": (*self.workloads, *more)})

@@ -50,10 +50,6 @@ class LoadedModule:
         self._kernels: dict[str, PreparedKernel] = {}
         self.symbols = self._place_variables()
 
-    def kernel_names(self) -> list[str]:
-        """The kernels in it."""
-        return [name for name, function in self._module.functions.items() if function.entry]
-
     def variable_size(self, name: str) -> int:
         """Bytes of a module variable."""
         return self._module.variables[name].size

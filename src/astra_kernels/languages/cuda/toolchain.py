@@ -44,8 +44,7 @@ class Toolchain:
         include_dirs: where cuda_runtime.h lies; nvcc adds them by itself.
         cudart: file name of the shared CUDA runtime to link, such as "libcudart.so.13".
         host: the host compiler.
-        cuobjdump: lists machine code; None where it is not installed.
-        nvdisasm: disassembles a cubin, and is what cuobjdump calls; None where it is not installed.
+        nvdisasm: disassembles a cubin; None where it is not installed.
         origin: how it was found: "given", "CUDA_HOME", "CUDA_PATH", "PATH" or "wheels".
     """
 
@@ -56,7 +55,6 @@ class Toolchain:
     include_dirs: tuple[Path, ...]
     cudart: str
     host: HostCompiler
-    cuobjdump: Path | None
     nvdisasm: Path | None
     origin: str
 
@@ -154,7 +152,6 @@ def _inspect(
         include_dirs=_existing(target / "include", root / "include"),
         cudart=_cudart(library_dirs, origin, nvcc),
         host=host,
-        cuobjdump=_tool("cuobjdump", root, environment, places),
         nvdisasm=_tool("nvdisasm", root, environment, places),
         origin=origin,
     )

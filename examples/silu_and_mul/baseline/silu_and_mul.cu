@@ -8,16 +8,22 @@
 
 namespace {
 
-constexpr int kVec = 8;  // halves in 16 bytes
+constexpr int kVec = 8;       // halves in 16 bytes
+constexpr int kSplitVec = 4;  // fewer a thread where there are threads to spare
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
-constexpr int kSplitThreads = 256;  // a block that is one of several on its row
+constexpr int kSplitThreads = 128;  // a block that is one of several on its row
+constexpr int kSplitBlocks = 16;    // that many of them fill a multiprocessor
 
 struct alignas(16) HalfVec {
   __half lane[kVec];
 };
 
-__device__ __forceinline__ float silu(float x) { return x * (1.0f / (1.0f + __expf(-x))); }
+struct alignas(8) HalfSplitVec {
+  __half lane[kSplitVec];
+};
+
+__device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }
 
 // One block per row; every access is 16 bytes. `hidden` is a multiple of kVec.
 __global__ void silu_and_mul_vector_kernel(__half* __restrict__ out,
@@ -43,17 +49,18 @@ __global__ void silu_and_mul_vector_kernel(__half* __restrict__ out,
 __global__ void silu_and_mul_split_kernel(__half* __restrict__ out,
                                            const __half* __restrict__ input, int hidden) {
   const int64_t row = blockIdx.x;
-  const HalfVec* x_row = reinterpret_cast<const HalfVec*>(input + row * 2 * hidden);
-  const HalfVec* gate_row = reinterpret_cast<const HalfVec*>(input + row * 2 * hidden + hidden);
-  HalfVec* out_row = reinterpret_cast<HalfVec*>(out + row * hidden);
+  const HalfSplitVec* x_row = reinterpret_cast<const HalfSplitVec*>(input + row * 2 * hidden);
+  const HalfSplitVec* gate_row =
+      reinterpret_cast<const HalfSplitVec*>(input + row * 2 * hidden + hidden);
+  HalfSplitVec* out_row = reinterpret_cast<HalfSplitVec*>(out + row * hidden);
 
-  for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < hidden / kVec;
+  for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < hidden / kSplitVec;
        i += gridDim.y * blockDim.x) {
-    const HalfVec x = x_row[i];
-    const HalfVec gate = gate_row[i];
-    HalfVec result;
+    const HalfSplitVec x = x_row[i];
+    const HalfSplitVec gate = gate_row[i];
+    HalfSplitVec result;
 #pragma unroll
-    for (int j = 0; j < kVec; ++j) {
+    for (int j = 0; j < kSplitVec; ++j) {
       result.lane[j] = __float2half_rn(silu(__half2float(x.lane[j])) * __half2float(gate.lane[j]));
     }
     out_row[i] = result;
@@ -96,8 +103,8 @@ extern "C" int silu_and_mul(void* out, const void* input, int64_t tokens, int64_
   }
 
   if (vectorised && tokens < 2 * multiprocessors) {
-    const int needed = (columns / kVec + kSplitThreads - 1) / kSplitThreads;
-    const int wanted = 2 * multiprocessors / static_cast<int>(tokens);
+    const int needed = (columns / kSplitVec + kSplitThreads - 1) / kSplitThreads;
+    const int wanted = kSplitBlocks * multiprocessors / static_cast<int>(tokens);
     const dim3 grid(blocks, std::min(needed, wanted));
     silu_and_mul_split_kernel<<<grid, kSplitThreads, 0, stream>>>(out_data, input_data, columns);
     return cudaGetLastError();

@@ -8,16 +8,22 @@
 
 namespace {
 
-constexpr int kVec = 8;  // bfloat16s in 16 bytes
+constexpr int kVec = 8;       // bfloat16s in 16 bytes
+constexpr int kSplitVec = 4;  // fewer a thread where there are threads to spare
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
-constexpr int kSplitThreads = 256;  // a block that is one of several on its row
+constexpr int kSplitThreads = 128;  // a block that is one of several on its row
+constexpr int kSplitBlocks = 16;    // that many of them fill a multiprocessor
 
 struct alignas(16) Bf16Vec {
   __nv_bfloat16 lane[kVec];
 };
 
-__device__ __forceinline__ float silu(float x) { return x * (1.0f / (1.0f + __expf(-x))); }
+struct alignas(8) Bf16SplitVec {
+  __nv_bfloat16 lane[kSplitVec];
+};
+
+__device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }
 
 // One block per row; every access is 16 bytes. `hidden` is a multiple of kVec.
 __global__ void silu_and_mul_vector_kernel(__nv_bfloat16* __restrict__ out,
@@ -44,17 +50,18 @@ __global__ void silu_and_mul_vector_kernel(__nv_bfloat16* __restrict__ out,
 __global__ void silu_and_mul_split_kernel(__nv_bfloat16* __restrict__ out,
                                            const __nv_bfloat16* __restrict__ input, int hidden) {
   const int64_t row = blockIdx.x;
-  const Bf16Vec* x_row = reinterpret_cast<const Bf16Vec*>(input + row * 2 * hidden);
-  const Bf16Vec* gate_row = reinterpret_cast<const Bf16Vec*>(input + row * 2 * hidden + hidden);
-  Bf16Vec* out_row = reinterpret_cast<Bf16Vec*>(out + row * hidden);
+  const Bf16SplitVec* x_row = reinterpret_cast<const Bf16SplitVec*>(input + row * 2 * hidden);
+  const Bf16SplitVec* gate_row =
+      reinterpret_cast<const Bf16SplitVec*>(input + row * 2 * hidden + hidden);
+  Bf16SplitVec* out_row = reinterpret_cast<Bf16SplitVec*>(out + row * hidden);
 
-  for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < hidden / kVec;
+  for (int i = blockIdx.y * blockDim.x + threadIdx.x; i < hidden / kSplitVec;
        i += gridDim.y * blockDim.x) {
-    const Bf16Vec x = x_row[i];
-    const Bf16Vec gate = gate_row[i];
-    Bf16Vec result;
+    const Bf16SplitVec x = x_row[i];
+    const Bf16SplitVec gate = gate_row[i];
+    Bf16SplitVec result;
 #pragma unroll
-    for (int j = 0; j < kVec; ++j) {
+    for (int j = 0; j < kSplitVec; ++j) {
       result.lane[j] =
           __float2bfloat16_rn(silu(__bfloat162float(x.lane[j])) * __bfloat162float(gate.lane[j]));
     }
@@ -99,8 +106,8 @@ extern "C" int silu_and_mul(void* out, const void* input, int64_t tokens, int64_
   }
 
   if (vectorised && tokens < 2 * multiprocessors) {
-    const int needed = (columns / kVec + kSplitThreads - 1) / kSplitThreads;
-    const int wanted = 2 * multiprocessors / static_cast<int>(tokens);
+    const int needed = (columns / kSplitVec + kSplitThreads - 1) / kSplitThreads;
+    const int wanted = kSplitBlocks * multiprocessors / static_cast<int>(tokens);
     const dim3 grid(blocks, std::min(needed, wanted));
     silu_and_mul_split_kernel<<<grid, kSplitThreads, 0, stream>>>(out_data, input_data, columns);
     return cudaGetLastError();

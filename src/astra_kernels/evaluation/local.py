@@ -70,7 +70,7 @@ class LocalEvaluator:
             workloads=workloads,
             seed=seed,
             known=self._known.get(seed, KnownBaseline()),
-            limits=replace(self._host.limits, processes=TIMING_PROCESSES[effort]),
+            limits=self._limits(effort),
             profile=effort == "search",
         )
         for attempt in range(1, _ATTEMPTS + 1):
@@ -83,6 +83,11 @@ class LocalEvaluator:
             self._learn(candidate, seed, evaluation)
             return evaluation
         raise AssertionError("unreachable")
+
+    def _limits(self, effort: Effort) -> Limits:
+        confirm = effort == "confirm"
+        processes = TIMING_PROCESSES[effort]
+        return replace(self._host.limits, processes=processes, warm=confirm, alone=confirm)
 
     def learn_baseline(self, evaluation: Evaluation, seed: int) -> None:
         """Take over what an earlier session of the run established about the baseline."""

@@ -119,9 +119,7 @@ def test_an_asynchronous_copy_to_the_host_brings_nothing_in_time(judge_job):
 
 
 def test_a_copy_to_the_host_that_waits_is_refused(judge_job):
-    baseline = (
-        "if (tokens < 0) cudaMemcpy(out, in, 512, cudaMemcpyDeviceToDevice);"  # so that both may import it
-    )
+    baseline = "if (tokens < 0) cudaMemcpy(out, in, 512, cudaMemcpyDeviceToDevice);"  # so that both may import it
     outcome = judge_job(before_launch(COPY.format("", "")), before_launch(baseline))
     assert (outcome.outcome, outcome.rule) == ("rejected", "device_to_host")
 
@@ -129,9 +127,15 @@ def test_a_copy_to_the_host_that_waits_is_refused(judge_job):
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("cudaMemsetAsync(out, 0, 64, cudaStreamPerThread);", "cudaMemsetAsync on the default stream"),
+        (
+            "cudaMemsetAsync(out, 0, 64, cudaStreamPerThread);",
+            "cudaMemsetAsync on the default stream",
+        ),
         ("void* p; cudaMallocAsync(&p, 64, 0);", "cudaMallocAsync on the default stream"),
-        ("silu<<<1, 128>>>((__half*)out, (__half*)in, 1);", "cudaLaunchKernel on the default stream"),
+        (
+            "silu<<<1, 128>>>((__half*)out, (__half*)in, 1);",
+            "cudaLaunchKernel on the default stream",
+        ),
     ],
 )
 def test_work_on_another_stream_is_refused(judge_job, statement, said):

@@ -63,7 +63,11 @@ def test_without_the_attribute_the_wait_does_nothing(device, ordering, entry):
 
 WORK = {0: "cudaLaunchKernel", 1: "cudaMemsetAsync", 2: "cudaMemcpyAsync", 3: "cudaMallocAsync"}
 WORK |= {4: "cudaFreeAsync", 5: "cudaLaunchKernelEx"}
-ELSEWHERE = {1: "the default stream", 2: "the default stream", 3: "the default stream of the thread"}
+ELSEWHERE = {
+    1: "the default stream",
+    2: "the default stream",
+    3: "the default stream of the thread",
+}
 ELSEWHERE |= {4: "a stream of the launcher's own"}
 
 

@@ -69,7 +69,7 @@ def open_areas(call: Call) -> Areas:
 def run_call(device: Device, entry: Entry, call: Call, areas: Areas) -> CallReport:
     """Copies the image in, calls once, and copies everything back."""
     image, result = areas
-    if not device.separate_buffers:
+    if not (device.separate_buffers or call.separate):
         return _run_in_slab(device, entry, call, areas)
     addresses = [device.allocate(b.size) for b in call.buffers]
     for address, buffer in zip(addresses, call.buffers, strict=True):

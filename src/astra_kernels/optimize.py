@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from astra_kernels.baseline import agreed_workloads, require_sound_baseline
 from astra_kernels.errors import MachineFault
+from astra_kernels.evaluation.confirm import Judge, second_look
 from astra_kernels.protocols import (
     CodingAgent,
     Effort,
@@ -71,6 +72,8 @@ class Optimizer:
     """Appends an event to the log; it is durable when this returns."""
     fresh_seed: Callable[[], int]
     """A seed that nobody could have known before; for the winner's second look."""
+    elsewhere: Judge | None = None
+    """Judges on a second device, where there is one."""
     _started: float = field(default_factory=time.monotonic)
     _before_s: float = 0.0
 
@@ -188,14 +191,16 @@ class Optimizer:
         for attempt in contenders[:_REMEASURED]:
             identifier = attempt.candidate.id
             if identifier not in seen:
-                evaluation = self._evaluate(attempt.candidate, self._workloads(), self.fresh_seed())
-                seen[identifier] = beats_baseline(evaluation)
-                self._log(
-                    WinnerRemeasured,
-                    candidate=identifier,
-                    evaluation=evaluation,
-                    holds=seen[identifier],
+                look = second_look(
+                    self.problem,
+                    attempt.candidate,
+                    self._workloads(),
+                    lambda c, w: self._evaluate(c, w, self.fresh_seed()),
+                    self.elsewhere,
                 )
+                seen[identifier] = beats_baseline(look.evaluation)
+                holds = seen[identifier]
+                self._log(WinnerRemeasured, candidate=identifier, holds=holds, **vars(look))
             if seen[identifier]:
                 winner = attempt
                 break

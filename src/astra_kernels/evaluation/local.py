@@ -75,7 +75,7 @@ class LocalEvaluator:
             known=self._known.get(seed, KnownBaseline()),
             limits=replace(self._host.limits, processes=TIMING_PROCESSES[effort]),
             profile=effort == "search",
-            safety=self._host.safety and effort == "confirm",
+            safety=self._wants_safety(candidate, effort),
         )
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -87,6 +87,15 @@ class LocalEvaluator:
             self._learn(candidate, seed, evaluation)
             return evaluation
         raise AssertionError("unreachable")
+
+    def on(self, device: str) -> LocalEvaluator:
+        """The same for another device of this machine."""
+        return LocalEvaluator(self._problem, device, self._host)
+
+    def _wants_safety(self, candidate: Candidate, effort: Effort) -> bool:
+        """Candidates only: what the baseline does wrong is looked up when a candidate does it too."""
+        baseline = candidate.id == self._problem.baseline.id
+        return self._host.safety and effort == "confirm" and not baseline
 
     def learn_baseline(self, evaluation: Evaluation, seed: int) -> None:
         """Take over what an earlier session of the run established about the baseline."""

@@ -162,9 +162,10 @@ def _doubt_of_method(look: SecondLook) -> str:
 
 def _facts(evaluation: Passed, look: SecondLook) -> tuple[str, ...]:
     facts = [
-        "judged in new processes, on inputs from a seed that was drawn after the candidate was frozen",
-        "called on a stream that is not the default one",
+        "judged in new processes, on inputs from a seed that was drawn after the candidate was frozen"
     ]
+    if evaluation.safety:  # logs from before there was a safety gate do not tell
+        facts.append("the stream that it was given, if it takes one, was not the default one")
     if isinstance(evaluation.geomean, Measured):
         facts.append("captured into a CUDA graph, and the replays were timed")
     if isinstance(look.control, Passed) and isinstance(look.control.geomean, Measured):

@@ -22,6 +22,7 @@ from astra_kernels.protocols import (
     TestingAgent,
 )
 from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.confirmation import conclude
 from astra_kernels.records.evaluation import Evaluation, Passed
 from astra_kernels.records.history import Attempt, History, beats_baseline
 from astra_kernels.records.plan import Plan
@@ -198,8 +199,9 @@ class Optimizer:
                     lambda c, w: self._evaluate(c, w, self.fresh_seed()),
                     self.elsewhere,
                 )
-                seen[identifier] = beats_baseline(look.evaluation)
-                holds = seen[identifier]
+                refuted = conclude(look).verdict == "refuted"
+                holds = beats_baseline(look.evaluation) and not refuted
+                seen[identifier] = holds
                 self._log(WinnerRemeasured, candidate=identifier, holds=holds, **vars(look))
             if seen[identifier]:
                 winner = attempt

@@ -1,7 +1,6 @@
 """What is asked for in a second look, and that a fault of the machine in a part of it is only noted."""
 
 import pytest
-from tests.optimize.test_loop import BASELINE, problem
 
 from astra_kernels.errors import MachineFault
 from astra_kernels.evaluation.confirm import second_look
@@ -16,6 +15,7 @@ from astra_kernels.records.evaluation import (
     WorkloadResult,
 )
 from astra_kernels.records.workload import Workload
+from tests.optimize.test_loop import BASELINE, problem
 
 CANDIDATE = Candidate(sources={"k.cu": "1"})
 WORKLOADS = (

@@ -2,13 +2,16 @@
 
 import os
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from astra_kernels.jobs.correctness import Subject
 from astra_kernels.jobs.prepare import Bench
+from astra_kernels.jobs.programs import Workshop, wire_program
 from astra_kernels.jobs.sanitizer import TOOLS, _calls, examine, find_tool, small_workloads
 from astra_kernels.jobs.sanitizer_report import parse_report
+from astra_kernels.jobs.spec import Limits, read_spec
 from astra_kernels.jobs.wire import Program
 
 from .staging import silu_spec, stage, workload
@@ -224,4 +227,107 @@ def test_a_tool_that_is_not_installed_establishes_nothing(bench, monkeypatch):
     safety = examine(bench, subject, None)
     assert [(c.tool, c.verdict) for c in safety.checks] == [(t, "not_established") for t in TOOLS]
     assert all("not installed" in c.detail for c in safety.checks)
+    assert safety.unsafe is None
+
+
+STAND_IN = """\
+#!/bin/sh
+# Takes the tool's place: runs the program, then prints a report that was prepared.
+here=$(dirname "$0")
+if [ "$1" = --help ]; then cat "$here/help"; exit 0; fi
+tool=$2
+said="$*"
+while [ ! -x "$1" ]; do shift; done
+if [ -f "$here/endless" ]; then sleep 60; fi
+"$@" || exit 1
+echo "options: $said"
+cat "$here/$tool"
+"""
+CLEAN = {
+    "memcheck": "========= ERROR SUMMARY: 0 errors\n",
+    "racecheck": "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n",
+    "initcheck": "========= ERROR SUMMARY: 0 errors\n",
+    "synccheck": "========= ERROR SUMMARY: 0 errors\n",
+}
+
+
+@pytest.fixture
+def under_stand_in(tmp_path, toolchain, build_cache, monkeypatch):
+    """Examines a real program on the simulated device; only the tool is a stand-in."""
+
+    def examined(reports, *, baseline="none", help_text="--padding", endless=False):
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        for name, text in {**CLEAN, **reports, "help": help_text}.items():
+            (folder / name).write_text(text)
+        if endless:
+            (folder / "endless").touch()
+        script = folder / "compute-sanitizer"
+        script.write_text(STAND_IN)
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        job = stage(tmp_path / "job", None, limits=Limits(safety_s=3 if endless else 60))
+        shop = Workshop(job, toolchain, build_cache, 120)
+        spec = read_spec(job)
+        built = shop.build(spec.subject)
+        subject = Subject(
+            program=wire_program(built, spec.subject.entry_symbol),
+            source_root=ROOT,
+            cuda_runtime=str(shop.cuda_runtime),
+            baseline=None,
+        )
+        no_library = Program(library=str(job / "reference.py"), symbol="silu_and_mul")
+        others = {"none": None, "same": subject, "fails": replace(subject, program=no_library)}
+        bench = Bench(spec, job)
+        try:
+            return examine(bench, subject, others[baseline])
+        finally:
+            bench.release(spec.workloads)
+            bench.close()
+
+    return examined
+
+
+def test_four_clean_reports_hold(under_stand_in):
+    safety = under_stand_in({})
+    found = [(c.tool, c.verdict, c.detail) for c in safety.checks]
+    assert found == [(tool, "held", "on odd") for tool in TOOLS]
+    assert (safety.unsafe, safety.findings) == (None, [])
+    assert safety.wall_s > 0
+
+
+def test_an_error_is_charged_and_ends_the_examination(under_stand_in):
+    safety = under_stand_in({"racecheck": RACE}, baseline="fails")
+    assert [c.tool for c in safety.checks] == ["memcheck"]
+    assert (safety.unsafe.kind, safety.unsafe.line) == ("shared_race", 41)
+    assert safety.unsafe.detail.startswith("racecheck: Error: Race reported")
+    assert any("racecheck warns" in finding for finding in safety.findings)
+
+
+def test_what_the_baseline_does_too_is_a_finding(under_stand_in):
+    safety = under_stand_in({"initcheck": UNINITIALISED}, baseline="same")
+    assert safety.unsafe is None
+    assert [c.verdict for c in safety.checks] == ["held"] * 4
+    assert len(safety.findings) == 2
+    assert all(f.startswith("initcheck, of the baseline too: ") for f in safety.findings)
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        ("", "no summary"),
+        ("========= Internal Sanitizer Error: it broke\n", "it broke"),
+        ("========= ERROR SUMMARY: 3 errors\n", "counts 3 errors and shows none"),
+    ],
+)
+def test_half_a_report_establishes_nothing(under_stand_in, report, said):
+    safety = under_stand_in({"synccheck": report})
+    assert [c.verdict for c in safety.checks] == ["held"] * 3 + ["not_established"]
+    assert said in safety.checks[-1].detail
+    assert safety.unsafe is None
+
+
+def test_a_tool_that_is_too_slow_establishes_nothing(under_stand_in):
+    safety = under_stand_in({}, endless=True)
+    assert [c.verdict for c in safety.checks] == ["not_established"] * 4
     assert safety.unsafe is None

@@ -75,7 +75,9 @@ def run_call(device: Device, entry: Entry, call: Call, areas: Areas) -> CallRepo
     for address, buffer in zip(addresses, call.buffers, strict=True):
         _fill(device, address, buffer, image)
     report = device.call(entry, bound_arguments(call, addresses, device), sampled=call.sampled)
-    if report.fault is None and result.size:
+    if report.fault is not None:
+        return report  # a faulted context gives nothing back
+    if result.size:
         result[:] = image
         for address, buffer in zip(addresses, call.buffers, strict=True):
             device.read(address, result[buffer.offset : buffer.offset + buffer.size])

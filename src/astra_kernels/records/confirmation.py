@@ -146,7 +146,10 @@ def _faster(timing: Timing | None, look: SecondLook) -> Claim:
 
 
 def _doubt_of_method(look: SecondLook) -> str:
-    """Why a measured ratio is not believed; "" when the baseline against itself came out even."""
+    """Why a measured ratio is not believed; "" when the baseline against itself came out even.
+
+    What times in separate processes say belongs here too, once they are taken.
+    """
     control = look.control
     if look.trouble:
         return "; ".join(look.trouble)

@@ -81,6 +81,9 @@ def test_a_read_of_an_output_that_nobody_wrote(on_gpu):
 
 
 def test_a_read_of_shared_memory_that_nobody_wrote(on_gpu):
+    tools = {c.tool: c.detail for c in on_gpu(SILU).safety}
+    if "without --initcheck-address-space" in tools["initcheck"]:
+        pytest.skip("this version of initcheck looks at global memory only")
     source = edited(
         (ROW, f"__shared__ volatile float s[128];\n  {ROW}"),
         (STORE, f"float old = s[threadIdx.x];\n    (void)old;\n    {STORE}"),

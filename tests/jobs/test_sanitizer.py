@@ -243,6 +243,7 @@ if [ -f "$here/endless" ]; then sleep 60; fi
 echo "options: $said"
 cat "$here/$tool"
 """
+HELP = "--padding --report-api-errors --racecheck-report --initcheck-address-space"
 CLEAN = {
     "memcheck": "========= ERROR SUMMARY: 0 errors\n",
     "racecheck": "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n",
@@ -255,7 +256,7 @@ CLEAN = {
 def under_stand_in(tmp_path, toolchain, build_cache, monkeypatch):
     """Examines a real program on the simulated device; only the tool is a stand-in."""
 
-    def examined(reports, *, baseline="none", help_text="--padding", endless=False):
+    def examined(reports, *, baseline="none", help_text=HELP, endless=False):
         folder = tmp_path / "bin"
         folder.mkdir()
         for name, text in {**CLEAN, **reports, "help": help_text}.items():
@@ -294,6 +295,13 @@ def test_four_clean_reports_hold(under_stand_in):
     assert found == [(tool, "held", "on odd") for tool in TOOLS]
     assert (safety.unsafe, safety.findings) == (None, [])
     assert safety.wall_s > 0
+
+
+def test_an_option_that_the_version_lacks_is_left_out_and_said(under_stand_in):
+    safety = under_stand_in({}, help_text=HELP.replace(" --initcheck-address-space", ""))
+    details = {c.tool: c.detail for c in safety.checks}
+    assert details["initcheck"] == "on odd; without --initcheck-address-space"
+    assert details["memcheck"] == "on odd"
 
 
 def test_an_error_is_charged_and_ends_the_examination(under_stand_in):

@@ -56,6 +56,8 @@ class _Tool:
     name: str
     binary: Path
     options: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+    """Options that the installed version does not know."""
 
     @property
     def prefix(self) -> tuple[str, ...]:
@@ -123,7 +125,7 @@ def _examine(
         SafetyCheck(
             tool=tool.name,
             verdict="not_established" if reason else "held",
-            detail=reason or f"on {names}",
+            detail=reason or "; ".join((f"on {names}", *(f"without {o}" for o in tool.left_out))),
         )
     )
 
@@ -247,7 +249,8 @@ def find_tool() -> Path | None:
 def _tool(name: str, binary: Path) -> _Tool:
     known = _help_text(binary)
     own = [word for option in _OWN.get(name, ()) if option[0] in known for word in option]
-    return _Tool(name, binary, (*_COMMON, *own))
+    left_out = tuple(option[0] for option in _OWN.get(name, ()) if option[0] not in known)
+    return _Tool(name, binary, (*_COMMON, *own), left_out)
 
 
 def _help_text(binary: Path) -> str:

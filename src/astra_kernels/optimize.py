@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from astra_kernels.baseline import agreed_workloads, require_sound_baseline
 from astra_kernels.errors import MachineFault
+from astra_kernels.evaluation.confirm import Judge, second_look
 from astra_kernels.protocols import (
     CodingAgent,
     Effort,
@@ -21,6 +22,7 @@ from astra_kernels.protocols import (
     TestingAgent,
 )
 from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.confirmation import conclude
 from astra_kernels.records.evaluation import Evaluation, Passed
 from astra_kernels.records.history import Attempt, History, beats_baseline
 from astra_kernels.records.plan import Plan
@@ -71,6 +73,8 @@ class Optimizer:
     """Appends an event to the log; it is durable when this returns."""
     fresh_seed: Callable[[], int]
     """A seed that nobody could have known before; for the winner's second look."""
+    elsewhere: Judge | None = None
+    """Judges on a second device, where there is one."""
     _started: float = field(default_factory=time.monotonic)
     _before_s: float = 0.0
 
@@ -188,14 +192,17 @@ class Optimizer:
         for attempt in contenders[:_REMEASURED]:
             identifier = attempt.candidate.id
             if identifier not in seen:
-                evaluation = self._evaluate(attempt.candidate, self._workloads(), self.fresh_seed())
-                seen[identifier] = beats_baseline(evaluation)
-                self._log(
-                    WinnerRemeasured,
-                    candidate=identifier,
-                    evaluation=evaluation,
-                    holds=seen[identifier],
+                look = second_look(
+                    self.problem,
+                    attempt.candidate,
+                    self._workloads(),
+                    lambda c, w: self._evaluate(c, w, self.fresh_seed()),
+                    self.elsewhere,
                 )
+                refuted = conclude(look).verdict == "refuted"
+                holds = beats_baseline(look.evaluation) and not refuted
+                seen[identifier] = holds
+                self._log(WinnerRemeasured, candidate=identifier, holds=holds, **vars(look))
             if seen[identifier]:
                 winner = attempt
                 break

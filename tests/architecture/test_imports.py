@@ -25,7 +25,7 @@ ALLOWED = {
     "evaluation": {"jobs", "protocols", "records", "errors"},
     "agents": {"protocols", "records", "errors"},
     "baseline": {"records", "errors"},
-    "optimize": {"baseline", "protocols", "records", "errors"},
+    "optimize": {"baseline", "evaluation", "protocols", "records", "errors"},
 }
 LIGHT = ("simulator", "languages", "devices", "jobs")
 LIGHT_RECORDS = {

@@ -119,6 +119,62 @@ def test_an_asynchronous_copy_to_the_host_brings_nothing_in_time(judge_job):
 
 
 def test_a_copy_to_the_host_that_waits_is_refused(judge_job):
-    baseline = "static char host[512]; cudaMemcpy(out, host, 512, cudaMemcpyHostToDevice);"
+    baseline = "if (tokens < 0) cudaMemcpy(out, in, 512, cudaMemcpyDeviceToDevice);"  # so that both may import it
     outcome = judge_job(before_launch(COPY.format("", "")), before_launch(baseline))
     assert (outcome.outcome, outcome.rule) == ("rejected", "device_to_host")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (
+            "cudaMemsetAsync(out, 0, 64, cudaStreamPerThread);",
+            "cudaMemsetAsync on the default stream",
+        ),
+        ("void* p; cudaMallocAsync(&p, 64, 0);", "cudaMallocAsync on the default stream"),
+        (
+            "silu<<<1, 128>>>((__half*)out, (__half*)in, 1);",
+            "cudaLaunchKernel on the default stream",
+        ),
+    ],
+)
+def test_work_on_another_stream_is_refused(judge_job, statement, said):
+    outcome = judge_job(before_launch(statement))
+    assert (outcome.outcome, outcome.rule) == ("rejected", "stream")
+    assert said in outcome.detail
+
+
+def test_reading_before_the_kernel_before_has_ended_is_unsafe(judge_job):
+    launch = SILU[SILU.index("  silu<<<") : SILU.index("  return cudaGetLastError")]
+    overlapping = SILU.replace(
+        launch,
+        "  cudaLaunchConfig_t config = {};\n"
+        "  config.gridDim = tokens; config.blockDim = 128; config.stream = stream;\n"
+        "  cudaLaunchAttribute attribute;\n"
+        "  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;\n"
+        "  attribute.val.programmaticStreamSerializationAllowed = 1;\n"
+        "  config.attrs = &attribute; config.numAttrs = 1;\n"
+        "  cudaLaunchKernelEx(&config, silu, (__half*)out, (const __half*)in, hidden);\n",
+    )
+    outcome = judge_job(overlapping)
+    assert (outcome.outcome, outcome.kind) == ("unsafe", "read_before_grid_wait")
+    assert (outcome.file, outcome.block, outcome.thread) == ("silu.cu", (0, 0, 0), (0, 0, 0))
+    waiting = "int64_t row = blockIdx.x;"
+    patient = overlapping.replace(waiting, f"cudaGridDependencySynchronize();\n  {waiting}")
+    assert isinstance(judge_job(patient), Passed)
+
+
+def test_sums_in_memory_that_is_not_cleared_are_wrong(judge_job):
+    kernel = SILU.replace(
+        "__half* __restrict__ out, const", "float* sums, __half* __restrict__ out, const"
+    ).replace(
+        "__float2half_rn(x / (1.0f + expf(-x)) * gate)",
+        "__float2half_rn(sums[i] + x / (1.0f + expf(-x)) * gate)",
+    )
+    kernel = kernel.replace(LAUNCH, "float* sums; cudaMallocAsync(&sums, hidden * 4, stream);")
+    kernel = kernel.replace("static_cast<__half*>(out),", "sums, static_cast<__half*>(out),")
+    assert judge_job(kernel).outcome == "incorrect"
+    cleared = kernel.replace(
+        "hidden * 4, stream);", "hidden * 4, stream); cudaMemsetAsync(sums, 0, hidden * 4, stream);"
+    )
+    assert isinstance(judge_job(cleared), Passed)

@@ -4,17 +4,18 @@ import itertools
 from dataclasses import dataclass, field
 
 import pytest
+from pydantic import TypeAdapter
 
 from astra_kernels.errors import MachineFault, ProblemError
 from astra_kernels.optimize import Optimizer, Team
 from astra_kernels.protocols import Refusal
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import AxisVar, Definition, OutputSpec
-from astra_kernels.records.evaluation import BuildFailed, Incorrect, Modelled, Passed
+from astra_kernels.records.evaluation import BuildFailed, Incorrect, Measured, Modelled, Passed
 from astra_kernels.records.history import History
 from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.problem import Problem
-from astra_kernels.records.run import Budget, RunConfig, RunStarted
+from astra_kernels.records.run import Budget, Event, RunConfig, RunStarted
 from astra_kernels.records.solution import SolutionSpec
 from astra_kernels.records.workload import Workload
 from astra_kernels.search import Linear
@@ -245,6 +246,43 @@ def test_a_winner_that_does_not_hold_gives_way_to_the_next():
     history = optimizer(Roles(["lucky", "honest"]), table, budget=Budget(rounds=2)).run()
     assert [r.holds for r in history.remeasured] == [False, True]
     assert history.finished.best == Candidate(sources={"k.cu": "honest"}).id
+
+
+def measured(low, high):
+    timing = Measured(
+        baseline_us=1.0,
+        candidate_us=1.0,
+        ratio=(low + high) / 2,
+        ratio_low=low,
+        ratio_high=high,
+        rounds=20,
+        baseline_spread=0.01,
+        candidate_spread=0.01,
+    )
+    return Passed(device="cuda:0", workloads=(), resources=(), geomean=timing)
+
+
+def test_a_measured_winner_is_looked_at_with_a_control_of_its_own():
+    events = []
+    even = measured(0.99, 1.01)
+    table = Table({"fast": measured(1.2, 1.3), "0": even})
+    history = optimizer(Roles(["fast"]), table, events=events, budget=Budget(rounds=1)).run()
+    looked = [(text, names, seed) for text, names, seed in table.asked if seed != 0]
+    assert [text for text, _, _ in looked] == ["fast", "0"]
+    assert looked[0][2] != looked[1][2], "each job has a seed of its own"
+    (look,) = history.remeasured
+    assert look.control == even
+    assert (look.holds, look.elsewhere, look.trouble) == (True, None, ())
+    assert TypeAdapter(Event).validate_json(look.model_dump_json()) == look
+
+
+def test_what_a_second_device_refutes_does_not_win():
+    table = Table({"fast": measured(1.2, 1.3), "0": measured(0.99, 1.01)})
+    run = optimizer(Roles(["fast"]), table, budget=Budget(rounds=1))
+    run.elsewhere = lambda candidate, workloads: incorrect("w")
+    history = run.run()
+    assert history.finished.best is None
+    assert history.remeasured[0].elsewhere.outcome == "incorrect"
 
 
 def test_a_run_killed_anywhere_resumes_to_the_same_end():

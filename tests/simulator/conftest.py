@@ -15,7 +15,7 @@ from astra_kernels.languages.cuda.toolchain import find_toolchain
 from astra_kernels.simulator import Simulator, SimulatorOptions
 
 SOURCES = Path(__file__).parent / "cu"
-PLAIN = ("norms", "warps", "faults", "missing")
+PLAIN = ("norms", "warps", "faults", "ordering", "missing")
 
 
 def compile_library(toolchain, source, out, *flags, output=None):
@@ -135,6 +135,11 @@ def warps(device, built):
 @pytest.fixture(scope="session")
 def faults(device, built):
     return device.simulator.load(built["faults"])
+
+
+@pytest.fixture(scope="session")
+def ordering(device, built):
+    return device.simulator.load(built["ordering"])
 
 
 def random(shape, dtype=np.float32, seed=0):

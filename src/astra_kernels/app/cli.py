@@ -26,7 +26,7 @@ app = cyclopts.App(
 
 Exit codes: 0 done (for `optimize` also when no improvement was found); 1 a candidate did not pass;
 2 bad input; 3 something is not installed; 4 the machine failed (resume the run); 130 interrupted
-(resume the run).""",
+(resume the run). `confirm` ends with 0 only for a candidate that is confirmed.""",
     help_format="markdown",
 )
 
@@ -107,6 +107,7 @@ def verify(
     device: DeviceOption = None,
     baseline: BaselineOption = None,
     seed: SeedOption = 0,
+    safety: Annotated[bool, Parameter(negative="")] = False,
     json: JsonOption = False,
 ) -> int:
     """Judge one candidate: does it build, is it admitted, correct and safe?
@@ -114,11 +115,38 @@ def verify(
     Args:
         problem: Problem directory.
         candidate: A source file in place of the baseline's, a directory of sources, or a solution.json.
+        safety: On a GPU, run it under compute-sanitizer's tools as well.
     """
     from astra_kernels.app import commands
 
-    request = commands.JudgeRequest(problem, (candidate,), baseline, device, seed)
+    request = commands.JudgeRequest(problem, (candidate,), baseline, device, seed, safety)
     return commands.verify(request, as_json=json)
+
+
+@app.command
+def confirm(
+    problem: Path,
+    candidate: Path,
+    *,
+    device: DeviceOption = None,
+    baseline: BaselineOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Is it correct, safe and faster? Judge one candidate as `optimize` judges its winner.
+
+    New processes and inputs from seeds that are drawn now; several timing processes; the baseline against
+    itself as a control; the safety tools; a second GPU where there is one. Ends with 0 when the candidate
+    is confirmed, with 1 when it is refuted or nothing is established. On a simulated device it can be
+    refuted, but a modelled time confirms nothing.
+
+    Args:
+        problem: Problem directory.
+        candidate: A source file in place of the baseline's, a directory of sources, or a solution.json.
+    """
+    from astra_kernels.app import commands
+
+    request = commands.JudgeRequest(problem, (candidate,), baseline, device, seed=0)
+    return commands.confirm(request, as_json=json)
 
 
 @app.command

@@ -10,14 +10,22 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from astra_kernels.app import render
-from astra_kernels.app.compose import default_device, local_evaluator, testing_agent
+from astra_kernels.app.compose import (
+    default_device,
+    fresh_seed,
+    judge_elsewhere,
+    local_evaluator,
+    testing_agent,
+)
 from astra_kernels.app.live import watcher
 from astra_kernels.app.render import Judged
 from astra_kernels.app.runs import Run, continue_run, read_run, show_notes, start_run
 from astra_kernels.baseline import agreed_workloads, require_sound_baseline
-from astra_kernels.errors import AstraError, UserError
+from astra_kernels.errors import AstraError, MachineFault, UserError
+from astra_kernels.evaluation.confirm import second_look
 from astra_kernels.importers.problem_dir import load_candidate, load_problem
 from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.confirmation import SecondLook, conclude
 from astra_kernels.records.evaluation import Evaluation, Passed
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import Budget, RunConfig
@@ -70,6 +78,7 @@ class JudgeRequest:
     baseline: str | None
     device: str | None
     seed: int
+    safety: bool = False
 
 
 def optimize(request: OptimizeRequest, *, as_json: bool) -> int:
@@ -120,7 +129,7 @@ def _show(run: Run, *, as_json: bool) -> None:
 def verify(request: JudgeRequest, *, as_json: bool) -> int:
     """Judge candidates without timing them."""
     problem = load_problem(request.problem, request.baseline)
-    untimed = tuple(w.model_copy(update={"timed": False}) for w in problem.workloads)
+    untimed = _untimed(problem.workloads)
     return _judge(request, problem.model_copy(update={"workloads": untimed}), as_json=as_json)
 
 
@@ -137,7 +146,7 @@ def _judge(request: JudgeRequest, problem: Problem, *, as_json: bool) -> int:
     named = [(str(p), load_candidate(problem, p)) for p in request.candidates]
     device = request.device or default_device()
     judged: list[Judged] = []
-    with local_evaluator(problem, device, request.problem) as evaluator:
+    with local_evaluator(problem, device, request.problem, safety=request.safety) as evaluator:
 
         def evaluate(candidate: Candidate, workloads: tuple[Workload, ...]) -> Evaluation:
             return evaluator.evaluate(candidate, workloads, request.seed, "confirm")
@@ -159,3 +168,36 @@ def _judge(request: JudgeRequest, problem: Problem, *, as_json: bool) -> int:
         render.judged(problem, judged)
     passed = all(isinstance(j.evaluation, Passed) for j in judged)
     return _EXIT_OK if passed else _EXIT_NOT_PASSED
+
+
+def confirm(request: JudgeRequest, *, as_json: bool) -> int:
+    """Look at one candidate as an optimisation looks at its winner: with seeds that nobody could have known."""
+    problem = load_problem(request.problem, request.baseline)
+    show_notes(problem)
+    (path,) = request.candidates
+    candidate = load_candidate(problem, path)
+    device = request.device or default_device()
+    with local_evaluator(problem, device, request.problem, safety=True) as evaluator:
+
+        def judge(judged: Candidate, workloads: tuple[Workload, ...]) -> Evaluation:
+            return evaluator.evaluate(judged, workloads, fresh_seed(), "confirm")
+
+        try:
+            require_sound_baseline(problem, judge(problem.baseline, _untimed(problem.workloads)))
+            more, _ = agreed_workloads(
+                testing_agent().propose(problem), lambda w: judge(problem.baseline, w)
+            )
+            elsewhere = judge_elsewhere(evaluator, device)
+            workloads = (*problem.workloads, *more)
+            look = second_look(problem, candidate, workloads, judge, elsewhere)
+        except MachineFault as fault:
+            look = SecondLook(evaluation=None, trouble=(f"the machine failed: {fault}",))
+    if as_json:
+        print(render.second_look_json(problem, str(path), candidate, look))
+    else:
+        render.second_look(problem, str(path), candidate, look)
+    return _EXIT_OK if conclude(look).verdict == "confirmed" else _EXIT_NOT_PASSED
+
+
+def _untimed(workloads: tuple[Workload, ...]) -> tuple[Workload, ...]:
+    return tuple(w.model_copy(update={"timed": False}) for w in workloads)

@@ -14,6 +14,7 @@ from astra_kernels.agents.rules.planning import RulePlanner
 from astra_kernels.agents.rules.profiling import RuleProfiler
 from astra_kernels.agents.rules.testing import RuleTester
 from astra_kernels.errors import MachineFault
+from astra_kernels.evaluation.confirm import Judge
 from astra_kernels.evaluation.local import Host, LocalEvaluator
 from astra_kernels.optimize import Optimizer, Team
 from astra_kernels.protocols import TestingAgent
@@ -50,8 +51,10 @@ def worker_environment() -> dict[str, str]:
 
 
 @contextmanager
-def local_evaluator(problem: Problem, device: str, data_root: Path) -> Iterator[LocalEvaluator]:
-    """An evaluator with a scratch directory that goes with it.
+def local_evaluator(
+    problem: Problem, device: str, data_root: Path, *, safety: bool = False
+) -> Iterator[LocalEvaluator]:
+    """An evaluator with a scratch directory that goes with it; `safety` runs the safety tools in jobs that confirm.
 
     Raises:
         MachineFault: when there is no room for a scratch directory.
@@ -66,6 +69,7 @@ def local_evaluator(problem: Problem, device: str, data_root: Path) -> Iterator[
             environment=worker_environment(),
             data_root=data_root,
             builds=_build_cache() or Path(name) / "builds",
+            safety=safety,
         )
         yield LocalEvaluator(problem, device, host)
 
@@ -79,6 +83,26 @@ def _build_cache() -> Path | None:
     except OSError:
         return None
     return directory if os.access(directory, os.W_OK) else None
+
+
+def fresh_seed() -> int:
+    """A seed that nobody could have known before."""
+    return secrets.randbits(48)
+
+
+def judge_elsewhere(evaluator: LocalEvaluator, device: str) -> Judge | None:
+    """Judges candidates on another GPU of this machine, or None where there is none."""
+    if not device.startswith("cuda:") or _visible_gpus() < 2:
+        return None
+    other = evaluator.on("cuda:1" if device == "cuda:0" else "cuda:0")
+    return lambda candidate, workloads: other.evaluate(candidate, workloads, fresh_seed(), "search")
+
+
+def _visible_gpus() -> int:
+    """GPUs that the driver shows and the environment does not hide."""
+    shown = len(list(Path("/dev").glob("nvidia[0-9]*")))
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return shown if chosen is None else min(shown, len([d for d in chosen.split(",") if d]))
 
 
 def testing_agent() -> TestingAgent:
@@ -109,5 +133,6 @@ def optimizer(
         evaluator=evaluator,
         history=history,
         write=write,
-        fresh_seed=lambda: secrets.randbits(48),
+        fresh_seed=fresh_seed,
+        elsewhere=judge_elsewhere(evaluator, config.device),
     )

@@ -14,6 +14,7 @@ from rich.table import Table
 from astra_kernels.app.render_times import proof_lines, time_lines
 from astra_kernels.app.runs import BEST, Run
 from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.confirmation import Confirmation, SecondLook, conclude
 from astra_kernels.records.describe import describe, describe_timing
 from astra_kernels.records.evaluation import (
     Evaluation,
@@ -71,13 +72,38 @@ def _conclusion(console: Console, run: Run) -> None:
             "[bold]no improvement found[/]: no candidate beat the baseline beyond the error of the time"
         )
         return
-    second_look = next(r for r in run.history.remeasured if r.candidate == finished.best)
-    _workload_table(console, second_look.evaluation)
-    verdict = describe(second_look.evaluation)
+    remeasured = next(r for r in run.history.remeasured if r.candidate == finished.best)
+    _workload_table(console, remeasured.evaluation)
+    verdict = describe(remeasured.evaluation)
     console.print(
         f"[bold green]best: {finished.best}[/] {escape(verdict)}, judged again with fresh seeds"
     )
+    _confirmation(console, conclude(remeasured.look))
     console.print(f"files and changes.diff: {run.directory / BEST}")
+
+
+_STYLES = {"held": "green", "failed": "red", "confirmed": "bold green", "refuted": "bold red"}
+
+
+def second_look(problem: Problem, name: str, candidate: Candidate, look: SecondLook) -> None:
+    """Print what a second look established."""
+    console = Console(highlight=False)
+    console.print(f"[bold]{escape(name)}[/] ({candidate.id}) for {escape(problem.name)}")
+    if look.evaluation is not None:
+        console.print(escape(f"on {look.evaluation.device}: {describe(look.evaluation)}"))
+        _workload_table(console, look.evaluation)
+        _details(console, look.evaluation)
+    _confirmation(console, conclude(look))
+
+
+def _confirmation(console: Console, confirmation: Confirmation) -> None:
+    for name, claim in confirmation.claims.items():
+        style = _STYLES.get(claim.verdict, "yellow")
+        console.print(f"  {name}: [{style}]{claim.verdict}[/] {escape(claim.reason)}")
+    for fact in confirmation.facts:
+        console.print(escape(f"  {fact}"), style="dim")
+    verdict = confirmation.verdict
+    console.print(f"[{_STYLES.get(verdict, 'bold yellow')}]{verdict}[/]")
 
 
 def judged(problem: Problem, results: Iterable[Judged]) -> None:
@@ -197,7 +223,7 @@ def run_json(run: Run) -> str:
             for r in history.refusals
         ],
         "second_looks": [
-            {"candidate": r.candidate, "holds": r.holds, "evaluation": _evaluation(r.evaluation)}
+            {"candidate": r.candidate, "holds": r.holds, **_look(r.look)}
             for r in history.remeasured
         ],
         "finished": history.finished.reason if history.finished else None,
@@ -216,6 +242,25 @@ def judged_json(problem: Problem, results: Iterable[Judged]) -> str:
         for r in results
     ]
     return json.dumps({"problem": problem.name, "results": rows}, indent=1)
+
+
+def second_look_json(problem: Problem, name: str, candidate: Candidate, look: SecondLook) -> str:
+    """A second look as one JSON document."""
+    document = {"problem": problem.name, "name": name, "candidate": candidate.id, **_look(look)}
+    return json.dumps(document, indent=1)
+
+
+def _look(look: SecondLook) -> dict[str, Any]:
+    confirmation = conclude(look)
+    return {
+        "verdict": confirmation.verdict,
+        "reasons": confirmation.reasons,
+        "claims": {name: asdict(claim) for name, claim in confirmation.claims.items()},
+        "facts": confirmation.facts,
+        "evaluation": _evaluation(look.evaluation),
+        "control": _evaluation(look.control),
+        "elsewhere": _evaluation(look.elsewhere),
+    }
 
 
 def _evaluation(evaluation: Evaluation | None) -> dict[str, Any] | None:

@@ -90,7 +90,8 @@ def continue_run(directory: Path, watch: Watch, *, resumed: bool) -> Run:
 
         if resumed and run.history.finished is None:
             write(RunResumed(at=_now(), elapsed_s=run.history.elapsed_s, astra_version=__version__))
-        with local_evaluator(run.problem, config.device, directory / PROBLEM) as evaluator:
+        data = directory / PROBLEM
+        with local_evaluator(run.problem, config.device, data, safety=True) as evaluator:
             optimizer(run.problem, evaluator, run.history, write, config).run()
     write_best(run)
     return run

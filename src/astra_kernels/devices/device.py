@@ -56,8 +56,8 @@ class Launch:
 class Fault:
     """What went wrong in a kernel or launcher.
 
-    `kind` is a simulator check such as `global_bounds`, or one of `error` (a CUDA error), `step_limit`
-    and `not_simulated`.
+    `kind` is a simulator check such as `global_bounds`, or one of `error` (a CUDA error), `step_limit`,
+    `device_to_host`, `stream` and `not_simulated`.
     """
 
     kind: str

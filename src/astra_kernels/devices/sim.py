@@ -35,6 +35,7 @@ from astra_kernels.simulator.native import native_library
 
 SAMPLED_BLOCKS = 64
 """Blocks that run of a launch that is only sampled."""
+_STRAY = "{}; everything that a call does belongs on the stream that it is given"
 _COPIES = "a call copies device memory to the host ({}); an asynchronous copy arrives after it"
 _TYPICAL_REGISTERS = 32
 """Of a kernel for which the build reported none."""
@@ -56,7 +57,6 @@ class SimulatedDevice:
     """`sim:<machine>`: every access of a kernel is checked, everything that it does is counted."""
 
     separate_buffers = True
-    stream = 0
 
     def __init__(self, machine: str) -> None:
         """Starts the simulator.
@@ -73,6 +73,7 @@ class SimulatedDevice:
             self._simulator = GuardedSimulator(machine, self._options, native_library())
         except SimulatorSetupError as error:
             raise SetupError(str(error)) from error
+        self.stream = self._simulator.new_stream()
         self._registers: dict[str, int] = {}
         model = self._simulator.machine
         self.facts = Facts(
@@ -124,8 +125,11 @@ class SimulatedDevice:
         blocks = SAMPLED_BLOCKS if sampled else None
         self._simulator.options = dataclasses.replace(self._options, block_sample=blocks)
         values = [c_value(a) for a in arguments]
+        given = any(a.ctype == "stream" for a in arguments)
+        self._simulator.expect_stream(self.stream if given else 0)
         with self._simulator.launcher_code():
             code = int(entry(*values))
+        stray = self._simulator.stray_work()
         copies = self._simulator.copies_to_host
         note = _COPIES.format(", ".join(dict.fromkeys(copies)))
         notes = (note,) if copies else ()
@@ -140,6 +144,8 @@ class SimulatedDevice:
             return CallReport(code=code, fault=_fault(fault))
         if waited:
             return CallReport(code=code, fault=Fault(kind="device_to_host", message=note))
+        if stray:
+            return CallReport(code=code, fault=Fault(kind="stream", message=_STRAY.format(stray)))
         launched = tuple(self._launch(x) for x in launches)
         return CallReport(code=code, launches=launched, notes=notes)
 

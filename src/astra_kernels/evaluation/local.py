@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from astra_kernels.errors import MachineFault, SetupError, UserError
 from astra_kernels.evaluation.stage import JobRequest, KnownBaseline, stage_job
+from astra_kernels.jobs.sanitizer import TOOLS
 from astra_kernels.jobs.spec import RESULT_FILE, JobSpec, Limits
 from astra_kernels.protocols import Effort
 from astra_kernels.records.candidate import Candidate
@@ -43,6 +44,8 @@ class Host:
     builds: Path
     """Builds are kept here by content, and shared between jobs and runs."""
     limits: Limits = field(default_factory=Limits)
+    safety: bool = False
+    """Whether jobs that confirm run the safety tools too."""
 
 
 class LocalEvaluator:
@@ -72,6 +75,7 @@ class LocalEvaluator:
             known=self._known.get(seed, KnownBaseline()),
             limits=self._limits(effort),
             profile=effort == "search",
+            safety=self._wants_safety(candidate, effort),
         )
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -88,6 +92,15 @@ class LocalEvaluator:
         confirm = effort == "confirm"
         processes = TIMING_PROCESSES[effort]
         return replace(self._host.limits, processes=processes, warm=confirm, alone=confirm)
+
+    def on(self, device: str) -> LocalEvaluator:
+        """The same for another device of this machine."""
+        return LocalEvaluator(self._problem, device, self._host)
+
+    def _wants_safety(self, candidate: Candidate, effort: Effort) -> bool:
+        """Candidates only: what the baseline does wrong is looked up when a candidate does it too."""
+        baseline = candidate.id == self._problem.baseline.id
+        return self._host.safety and effort == "confirm" and not baseline
 
     def learn_baseline(self, evaluation: Evaluation, seed: int) -> None:
         """Take over what an earlier session of the run established about the baseline."""
@@ -175,7 +188,8 @@ def _deadline_s(spec: JobSpec) -> float:
     """The sum of the stages' own deadlines, twice over for baseline and candidate, and some air."""
     limits = spec.limits
     answers = limits.oracle_s * len(spec.workloads)
-    return 2 * (limits.build_s + limits.correctness_s) + answers + limits.time_s + 120.0
+    tools = len(TOOLS) * limits.safety_s if spec.safety else 0.0
+    return 2 * (limits.build_s + limits.correctness_s + tools) + answers + limits.time_s + 120.0
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

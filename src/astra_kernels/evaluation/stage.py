@@ -53,6 +53,8 @@ class JobRequest:
     known: KnownBaseline = field(default_factory=KnownBaseline)
     limits: Limits = field(default_factory=Limits)
     profile: bool = True
+    safety: bool = False
+    """Whether compute-sanitizer's tools run too, on a real device."""
 
 
 def stage_job(problem: Problem, data_root: Path, request: JobRequest, directory: Path) -> JobSpec:
@@ -123,6 +125,7 @@ def _spec(
         workloads=tuple(_workload(problem, w, request) for w in request.workloads),
         custom_inputs_entrypoint=definition.custom_inputs_entrypoint,
         profile=request.profile,
+        safety=request.safety,
         limits=request.limits,
     )
 

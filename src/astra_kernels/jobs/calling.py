@@ -69,13 +69,15 @@ def open_areas(call: Call) -> Areas:
 def run_call(device: Device, entry: Entry, call: Call, areas: Areas) -> CallReport:
     """Copies the image in, calls once, and copies everything back."""
     image, result = areas
-    if not device.separate_buffers:
+    if not (device.separate_buffers or call.separate):
         return _run_in_slab(device, entry, call, areas)
     addresses = [device.allocate(b.size) for b in call.buffers]
     for address, buffer in zip(addresses, call.buffers, strict=True):
         _fill(device, address, buffer, image)
     report = device.call(entry, bound_arguments(call, addresses, device), sampled=call.sampled)
-    if report.fault is None and result.size:
+    if report.fault is not None:
+        return report  # a faulted context gives nothing back
+    if result.size:
         result[:] = image
         for address, buffer in zip(addresses, call.buffers, strict=True):
             device.read(address, result[buffer.offset : buffer.offset + buffer.size])

@@ -182,7 +182,7 @@ def _fault(report: CallReport, uuid: str, limit_s: float) -> Evaluation | None:
         return Crashed(device="", stage="correctness", detail=detail, workload=uuid)
     if fault.kind == "error":
         return Crashed(device="", stage="correctness", detail=fault.message, workload=uuid)
-    if fault.kind in ("not_simulated", "device_to_host"):
+    if fault.kind in ("not_simulated", "device_to_host", "stream"):
         return Rejected(device="", rule=fault.kind, detail=fault.message)
     if fault.kind == "step_limit":
         return TimedOut(

@@ -30,6 +30,7 @@ from astra_kernels.jobs.programs import (
     sound_baseline,
     wire_program,
 )
+from astra_kernels.jobs.sanitizer import Safety, examine
 from astra_kernels.jobs.spec import JobSpec, ProgramSpec, WorkloadSpec
 from astra_kernels.jobs.timing import Contest, Observed, observe, write_rounds
 from astra_kernels.jobs.timing_verdict import Timed, conclude
@@ -40,6 +41,7 @@ from astra_kernels.records.evaluation import (
     KernelProfile,
     Passed,
     Quarantined,
+    SafetyCheck,
     Timing,
     WorkloadResult,
 )
@@ -47,6 +49,11 @@ from astra_kernels.records.evaluation import (
 _NOT_CHECKED = (
     "too large to check on a simulated device: a sample of its blocks ran; its outputs are not judged, so "
     "its modelled gain alone is no win"
+)
+
+_SIMULATED = (
+    "bounds and alignment of every access, barriers, the stream, memory before griddepcontrol.wait; unwritten "
+    "memory holds random bytes; not races"
 )
 
 
@@ -83,6 +90,7 @@ class Gates:
         self.sandbox = ""
         self._stages: dict[str, float] = {}
         self._since = time.perf_counter()
+        self.safety_s = 0.0
 
     def evaluate(self) -> Evaluation:
         """Runs the gates and returns the first outcome that ends the job, or Passed.
@@ -165,23 +173,25 @@ class Gates:
             return failure
         if alone:
             known = Known(checked.accuracy, _modelled(checked))
-        if self._bench.simulated:
-            found = self._modelled(checked, known)
-        else:
-            rival = subject
-            if baseline is not None:
-                rival = self._subject(baseline, self._spec.baseline, None)
-            found = self._measured((rival, subject), checked, known)
+        rival = subject
+        if baseline is not None:
+            rival = self._subject(baseline, self._spec.baseline, None)
+        safety = self._safety(subject, None if alone else rival)
+        if safety.unsafe is not None:
+            return safety.unsafe
+        found = self._timed((rival, subject), checked, known)
         if not isinstance(found, TimeGate):
             return found
         mix, remark = disassembly.result()
-        remarks = [*findings, *checked.notes, *found.remarks, *([remark] if remark else [])]
+        remarks = [*findings, *checked.notes, *safety.findings, *found.remarks]
+        remarks += [remark] if remark else []
         return Passed(
             device="",
             workloads=tuple(self._row(w, checked, known, found) for w in self._spec.workloads),
             resources=resources_of(built),
             sass_mix=mix,
             findings=tuple(remarks),
+            safety=tuple(safety.checks),
             oracle=checked.oracle,
             stage_s=dict(self._stages),
             geomean=found.geomean,
@@ -196,6 +206,16 @@ class Gates:
             cuda_runtime=str(self._shop.cuda_runtime),
             baseline=None if known is None else known.accuracy,
         )
+
+    def _safety(self, subject: Subject, baseline: Subject | None) -> Safety:
+        """The safety gate: what a simulated device checks anyway, or compute-sanitizer if the job asks for it."""
+        if not self._spec.safety:
+            return Safety()
+        if self._bench.simulated:
+            return Safety([SafetyCheck(tool="simulator", verdict="held", detail=_SIMULATED)])
+        safety = examine(self._bench, subject, baseline)
+        self.safety_s = safety.wall_s
+        return safety
 
     def _note(self, checked: Checked, built: Built) -> None:
         self._facts.update(checked.facts)
@@ -221,6 +241,13 @@ class Gates:
             known.accuracy.update(checked.accuracy)
             known.modelled_us.update(_modelled(checked))
         return known
+
+    def _timed(
+        self, rivals: tuple[Subject, Subject], checked: Checked, known: Known
+    ) -> TimeGate | Evaluation:
+        if self._bench.simulated:
+            return self._modelled(checked, known)
+        return self._measured(rivals, checked, known)
 
     def _modelled(self, checked: Checked, known: Known) -> TimeGate | Evaluation:
         """The time and profile gates of a simulated device: everything was counted already."""

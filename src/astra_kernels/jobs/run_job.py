@@ -50,6 +50,7 @@ def run_job(
             sandbox=gates.sandbox,
             environment=gates.environment(),
             wall_s=time.perf_counter() - started,
+            safety_s=gates.safety_s,
         )
         write_result(job_dir, outcome)
     except OSError as error:

@@ -107,6 +107,8 @@ class Limits:
     build_s: float = 120.0
     correctness_s: float = 120.0
     time_s: float = 300.0
+    safety_s: float = 90.0
+    """Of one program under one tool of compute-sanitizer."""
     oracle_s: float = 120.0
     """Of one answer of the reference."""
     checked_elements: int = 8_000_000
@@ -136,6 +138,8 @@ class JobSpec:
     workloads: tuple[WorkloadSpec, ...]
     custom_inputs_entrypoint: str | None = None
     profile: bool = False
+    safety: bool = False
+    """Run compute-sanitizer's tools too (real devices; a simulated one checks every access anyway)."""
     limits: Limits = Limits()
     schema_version: int = SCHEMA_VERSION
 
@@ -184,6 +188,7 @@ def _decode(raw: dict[str, Any]) -> JobSpec:
         workloads=tuple(_workload(w) for w in raw["workloads"]),
         custom_inputs_entrypoint=raw["custom_inputs_entrypoint"],
         profile=raw["profile"],
+        safety=raw.get("safety", False),
         limits=Limits(**raw["limits"]),
     )
 

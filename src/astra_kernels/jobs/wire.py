@@ -57,6 +57,8 @@ class Call:
     arguments: tuple[Argument, ...]
     sampled: bool = False
     """Run a sample of the blocks only (simulated devices)."""
+    separate: bool = False
+    """Allocate every buffer by itself and write only the bytes that are stored: for tools that watch memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -160,12 +160,25 @@ class WorkloadResult:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SafetyCheck:
+    """What one tool found of a candidate that passed it, or why it found nothing out."""
+
+    tool: str
+    """A tool of compute-sanitizer, or `simulator`."""
+    verdict: Literal["held", "not_established"]
+    detail: str
+    """What was looked at, or the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Common:
     """Facts that every outcome carries."""
 
     device: str
     """`cuda:0 NVIDIA H200` or `sim:h200`."""
     wall_s: float = 0.0
+    safety_s: float = 0.0
+    """Part of `wall_s`: under compute-sanitizer's tools."""
     sandbox: str = ""
     """How the build and the children were confined."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -266,6 +279,8 @@ class Passed(Common):
     """Suspicious but not rejecting."""
     stage_s: Mapping[str, float] = field(default_factory=dict)
     """Seconds by stage: build, baseline (its errors, where unknown), correctness, time, profile."""
+    safety: tuple[SafetyCheck, ...] = ()
+    """Tools that looked for illegal accesses and races; empty when none was asked for."""
     oracle: str = ""
     """Which oracle decided: `reference_fp64`, `reference on float64 inputs` or `reference as it is`."""
     geomean: Timing | None = None

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from astra_kernels.records.base import Record
 from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.confirmation import SecondLook
 from astra_kernels.records.evaluation import Evaluation
 from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.workload import Workload
@@ -139,6 +140,22 @@ class WinnerRemeasured(EventBase):
     evaluation: JudgedEvaluation
     holds: bool
     """Whether it beats the baseline again."""
+    control: JudgedEvaluation | None = None
+    """The baseline against itself by the same method, where the candidate was measured to be faster."""
+    elsewhere: JudgedEvaluation | None = None
+    """The candidate on a second device, where there is one."""
+    trouble: tuple[str, ...] = ()
+    """Parts of the look that the machine could not make."""
+
+    @property
+    def look(self) -> SecondLook:
+        """What there is to conclude from."""
+        return SecondLook(
+            evaluation=self.evaluation,
+            control=self.control,
+            elsewhere=self.elsewhere,
+            trouble=self.trouble,
+        )
 
 
 class RunFinished(EventBase):

@@ -65,6 +65,7 @@ class Simulator:
         self._executor = Executor(native_library())
         self._modules: dict[int, LoadedModule] = {}
         self._launches: list[Launch] = []
+        self._launched = 0
         self._refusal: SimulatorRefusal | None = None
         # ctypes calls these for as long as the library is loaded, so they are kept here.
         self._callbacks = Callbacks(
@@ -128,6 +129,18 @@ class Simulator:
         check_library(path, self._executor, self.machine.architecture)
         return Library(path)
 
+    def new_stream(self) -> int:
+        """A stream of this device."""
+        return self._executor.new_stream()
+
+    def expect_stream(self, stream: int) -> None:
+        """Refuse kernels, copies, fills and allocations on other streams from now on; 0 refuses none."""
+        self._executor.expect_stream(stream)
+
+    def stray_work(self) -> str:
+        """The first work on another stream since `expect_stream`, in words; "" when there was none."""
+        return self._executor.stray_work()
+
     def take_launches(self) -> list[Launch]:
         """The launches since this was last called.
 
@@ -166,7 +179,14 @@ class Simulator:
         kernel = self._kernel(request.fatbin, request.name)
         if kernel is None:
             return _NO_KERNEL_IMAGE
-        geometry = Geometry(_shape(request.grid), _shape(request.block), int(request.shared_bytes))
+        self._launched += 1
+        geometry = Geometry(
+            _shape(request.grid),
+            _shape(request.block),
+            int(request.shared_bytes),
+            programmatic=bool(request.programmatic),
+            number=self._launched,
+        )
         launch = run_launch(
             self._executor,
             kernel,

@@ -47,6 +47,9 @@ class LaunchRequest(C.Structure):
         ("step_limit", C.c_int64),
         ("threads", C.c_int32),
         ("count", C.c_int32),
+        ("programmatic", C.c_int32),
+        ("padding", C.c_int32),
+        ("seed", C.c_uint64),
     )
 
 
@@ -72,6 +75,7 @@ class LaunchCall(C.Structure):
         ("shared_bytes", C.c_uint64),
         ("arguments", C.POINTER(C.c_void_p)),
         ("cooperative", C.c_int32),
+        ("programmatic", C.c_int32),
     )
 
 
@@ -129,6 +133,9 @@ class Executor:
         self._library.astra_allocate.restype = C.c_uint64
         self._library.astra_release.argtypes = [C.c_uint64]
         self._library.astra_nearest.argtypes = [C.c_uint64] + [C.c_void_p] * 3
+        self._library.astra_expect_stream.argtypes = [C.c_void_p]
+        self._library.astra_expect_stream.restype = None
+        self._library.astra_stray_work.restype = C.c_char_p
         for name in ("operation", "handler", "atomic"):
             getattr(self._library, f"astra_{name}_name").restype = C.c_char_p
         self._handlers = self._names("handler")
@@ -199,6 +206,21 @@ class Executor:
         start, size, name = C.c_uint64(), C.c_uint64(), C.c_char_p()
         found = self._library.astra_nearest(address, C.byref(start), C.byref(size), C.byref(name))
         return (start.value, size.value, (name.value or b"").decode()) if found else None
+
+    def new_stream(self) -> int:
+        """A stream; it orders nothing, since every operation has completed when its call returns."""
+        stream = C.c_void_p()
+        self._library.cudaStreamCreate(C.byref(stream))
+        return stream.value or 0
+
+    def expect_stream(self, stream: int) -> None:
+        """Refuse work on other streams from now on; 0 refuses none."""
+        self._library.astra_expect_stream(stream)
+
+    def stray_work(self) -> str:
+        """The first work since `expect_stream` that was on another stream; "" when there was none."""
+        said: bytes = self._library.astra_stray_work()
+        return said.decode()
 
     def launch(self, request: LaunchRequest, counters: NDArray[np.uint64]) -> LaunchResult:
         """Run a launch to its end or its first fault; `counters` is added to."""

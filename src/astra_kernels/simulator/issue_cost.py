@@ -88,7 +88,8 @@ def issue_slots(operation: MicroOp) -> tuple[float, float]:
     """Issue slots of one micro-operation: beside the special-function unit, and in it."""
     name = operation.operation
     if operation.handler != "elementwise":
-        return (1.0, 0.0) if operation.counted and operation.handler != "nop" else (0.0, 0.0)
+        free = operation.handler in ("nop", "grid_wait")
+        return (1.0, 0.0) if operation.counted and not free else (0.0, 0.0)
     if name in _EXPANSIONS:
         return _EXPANSIONS[name]
     if name.startswith(_FREE):

@@ -32,16 +32,27 @@ from astra_kernels.simulator.records import (
 
 _KINDS = list(FaultKind)
 _GLOBAL_KINDS = (FaultKind.GLOBAL_BOUNDS, FaultKind.GLOBAL_MISALIGNED)
+_EARLY = {FaultKind.EARLY_READ: "read", FaultKind.EARLY_WRITE: "write"}
 Shape = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """What a launch asks for, next to its parameters."""
+    """What a launch asks for, next to its parameters.
+
+    Attributes:
+        grid: Blocks, (x, y, z).
+        block: Threads of a block, (x, y, z).
+        dynamic_shared_bytes: Shared memory beside what the kernel declares.
+        programmatic: Whether the kernel may overlap the one before it in the stream.
+        number: Which launch of the process it is; uninitialised memory holds other bytes in each.
+    """
 
     grid: Shape
     block: Shape
     dynamic_shared_bytes: int
+    programmatic: bool = False
+    number: int = 0
 
     @property
     def blocks(self) -> int:
@@ -155,6 +166,8 @@ def _request(
         step_limit=options.step_limit,
         threads=threads,
         count=options.counters,
+        programmatic=geometry.programmatic,
+        seed=options.seed << 32 | geometry.number << 8,
     )
 
 
@@ -194,6 +207,11 @@ def _explain(
     access = f"{native.bytes} bytes"
     if kind in _GLOBAL_KINDS:
         return f"{access} {_relative(executor, native.address)}"
+    if kind in _EARLY:
+        return (
+            f"{_EARLY[kind]} before griddepcontrol.wait: {access} {_relative(executor, native.address)}, "
+            "while the kernel before it in the stream may still run,"
+        )
     if kind in (FaultKind.SHARED_BOUNDS, FaultKind.SHARED_MISALIGNED):
         size = kernel.lowered.frame.shared_bytes + geometry.dynamic_shared_bytes
         return f"{access} at offset {native.address} of {size} bytes of shared memory"

@@ -27,6 +27,8 @@ class FaultKind(StrEnum):
     DEADLOCK = "deadlock"
     SYNC_MASK = "sync_mask"
     TRAP = "trap"
+    EARLY_READ = "read_before_grid_wait"
+    EARLY_WRITE = "write_before_grid_wait"
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class SimulatorOptions:
 
     Attributes:
         threads: Host threads; None for as many as there are processors.
-        seed: Chooses the blocks of a sample.
+        seed: Chooses the blocks of a sample, and what uninitialised memory holds.
         block_sample: Run at most so many blocks of a launch, 2 at least, the first and the last
             always among them; None runs all.
         step_limit: Warp instructions after which a block is taken to loop for ever.

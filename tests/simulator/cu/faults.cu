@@ -88,8 +88,8 @@ int extended(int* y, int n, int cluster) {
   config.gridDim = n;
   config.blockDim = 32;
   cudaLaunchAttribute attributes[2];
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[0].id = cudaLaunchAttributePriority;
+  attributes[0].val.priority = 0;
   attributes[1].id = cudaLaunchAttributeClusterDimension;
   attributes[1].val.clusterDim.x = cluster;
   attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;

@@ -80,6 +80,7 @@ bool Interpreter::global_pointers(Warp& warp, const Addresses& at, Mask mask, bo
       holder->touched = true;
     }
   }
+  if ((mask & ~warp.waited) && too_early(warp, at, mask & ~warp.waited, writes)) return false;
   for (int i = 0; i < kLanes; ++i) pointers.of[i] = reinterpret_cast<std::uint8_t*>(at.of[i]);
   pointers.contiguous = is_contiguous(at, mask, bytes);
   if (counters_ && (!allocation_ || allocation_->counted)) {
@@ -92,6 +93,20 @@ bool Interpreter::global_pointers(Warp& warp, const Addresses& at, Mask mask, bo
     mark_sectors(at, mask, writes, pointers.contiguous);
   }
   return true;
+}
+
+// In a launch that may overlap the kernel before it, memory is that kernel's until the thread has waited for
+// it, or has met one that has. Nobody can know here what that kernel reads and writes, so every access counts;
+// parameters and constants, which no kernel writes, do not.
+bool Interpreter::too_early(Warp& warp, const Addresses& at, Mask mask, bool writes) {
+  for (; mask; mask &= mask - 1) {
+    const int lane = __builtin_ctz(mask);
+    const Allocation* holder = allocation_ ? allocation_ : device_memory().find(at.of[lane]);
+    if (!holder->counted) continue;
+    fail(writes ? FaultKind::EarlyWrite : FaultKind::EarlyRead, warp, lane, at.of[lane], access_bytes_);
+    return true;
+  }
+  return false;
 }
 
 void Interpreter::mark_sectors(const Addresses& at, Mask mask, bool writes, bool contiguous) {

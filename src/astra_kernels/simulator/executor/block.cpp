@@ -21,7 +21,11 @@ void Interpreter::start_block(std::uint64_t block) {
                                   std::uint32_t(block / grid[0] % grid[1]),
                                   std::uint32_t(block / grid[0] / grid[1])};
   for (int axis = 0; axis < 3; ++axis) fill32(constants_.data() + 128 * axis, index[axis]);
-  std::fill(shared_.begin(), shared_.end(), 0xcd);
+  if (!shared_.empty()) {  // every block finds other bytes
+    const std::size_t turn = std::size_t(block * 1'000'003 % shared_.size());
+    std::rotate_copy(garbage_.begin(), garbage_.begin() + std::ptrdiff_t(turn), garbage_.end(),
+                     shared_.begin());
+  }
   std::fill(barriers_.begin(), barriers_.end(), Barrier{});
   const std::uint32_t threads = shape[0] * shape[1] * shape[2];
   for (std::uint32_t w = 0; w < warps_.size(); ++w) {
@@ -32,6 +36,7 @@ void Interpreter::start_block(std::uint64_t block) {
     warp.local = local_.data() + w * kLanes * std::uint64_t(request_.local_bytes);
     warp.index = w;
     warp.alive = count == kLanes ? ~Mask(0) : (Mask(1) << count) - 1;
+    warp.waited = request_.programmatic ? 0 : ~Mask(0);
     warp.fragments.push_back({0, warp.alive});
     std::uint32_t* place = reinterpret_cast<std::uint32_t*>(warp.registers);
     for (std::uint32_t i = 0; i < kLanes; ++i) {
@@ -80,6 +85,7 @@ void Interpreter::arrive(Warp& warp, Fragment& fragment, const Instruction& in, 
   const int threads = __builtin_popcount(fragment.mask);
   barrier.threads += threads;
   barrier.slots += fragment.mask == warp.alive ? kLanes : threads;
+  barrier.waited |= (warp.waited & fragment.mask) != 0;
   if (in.sources[1] != kNone) barrier.expected = int(lanes32(warp, in.sources[1])[lane]);
   if (in.mode) {  // a reduction: count the true predicates
     Mask votes = *reinterpret_cast<const Mask*>(source(warp, in.sources[2]));
@@ -111,6 +117,7 @@ void Interpreter::release(int id, const Barrier& barrier) {
       if (fragment.state != State::AtBarrier || fragment.barrier != id) continue;
       const Instruction& in = request_.code[fragment.pc - 1];  // already past it
       fragment.state = State::Ready;
+      if (barrier.waited) warp.waited |= fragment.mask;
       if (in.mode == 1) {
         std::uint32_t counts[kLanes];
         for (std::uint32_t& count : counts) count = std::uint32_t(barrier.votes);

@@ -1,3 +1,4 @@
+#include "garbage.h"
 #include "interpreter.h"
 
 namespace astra {
@@ -32,10 +33,14 @@ Interpreter::Interpreter(const LaunchRequest& request, InstructionCounters* coun
   constants_.assign(request.constants, request.constants + request.constant_bytes);
   registers_.resize(warps * std::uint64_t(request.warp_bytes));
   shared_.resize(std::uint64_t(request.shared_bytes));
+  garbage_.resize(shared_.size());
   local_.resize(warps * kLanes * std::uint64_t(request.local_bytes));
   warps_.resize(warps);
   barriers_.resize(16);
   recent_.resize(std::uint64_t(request.instructions));
+  fill_with_garbage(registers_.data(), registers_.size(), request.seed);
+  fill_with_garbage(local_.data(), local_.size(), request.seed + 1);
+  fill_with_garbage(garbage_.data(), garbage_.size(), request.seed + 2);
 }
 
 bool Interpreter::fail(FaultKind kind, const Warp& warp, int lane, std::uint64_t address, int bytes) {
@@ -171,7 +176,9 @@ void Interpreter::exchange(Warp& warp, const Instruction& in, Mask mask) {
       case Handler::match: match(warp, in, group); break;
       case Handler::reduce: reduce(warp, in, group); break;
       case Handler::elect: elect(warp, in, group); break;
-      default: break;  // warp_barrier: meeting was all
+      default:  // warp_barrier: meeting was all, and what one lane waited for is there for the others
+        if (warp.waited & group) warp.waited |= group;
+        break;
     }
   }
 }
@@ -189,6 +196,7 @@ Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Ins
     case Handler::copy_async: ok = copy_async(warp, in, mask); break;
     case Handler::copy_commit: copy_commit(warp, mask); break;
     case Handler::copy_wait: copy_wait(warp, in, mask); break;
+    case Handler::grid_wait: warp.waited |= mask; break;
     case Handler::trap: ok = fail(FaultKind::Trap, warp, __builtin_ctz(mask), 0, 0); break;
     case Handler::exit: warp.retire(mask); return Next::Choose;
     case Handler::barrier: arrive(warp, fragment, in, true); return Next::Choose;

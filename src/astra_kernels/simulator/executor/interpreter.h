@@ -16,10 +16,11 @@ struct Barrier {
   int slots = 0;     // arrived, a whole warp counting as 32 even where lanes have ended
   int expected = 0;  // 0: all
   int votes = 0;     // arrived with a true predicate
+  bool waited = false;  // one of them waited for the kernel before this one
 };
 
-// Memory checks of an access happen in address_check.cpp; races and reads of
-// uninitialised memory would be looked for there as well.
+// Memory checks of an access happen in address_check.cpp; races would be looked for there as well.
+// Reads of uninitialised memory are not looked for: it holds random bytes, so that luck does not help.
 class Interpreter {
  public:
   Interpreter(const LaunchRequest& request, InstructionCounters* counters);
@@ -79,6 +80,7 @@ class Interpreter {
   bool shared_pointers(Warp& warp, const Addresses& at, Mask mask, Pointers& pointers);
   bool local_pointers(Warp& warp, const Addresses& at, Mask mask, Pointers& pointers);
   void count_shared(const Addresses& at, Mask mask, bool contiguous);
+  bool too_early(Warp& warp, const Addresses& at, Mask mask, bool writes);
   void mark_sectors(const Addresses& at, Mask mask, bool writes, bool contiguous);
 
   // warp_operations.cpp
@@ -102,6 +104,7 @@ class Interpreter {
   const LaunchRequest& request_;
   InstructionCounters* counters_;  // null when not counting
   std::vector<std::uint8_t> constants_, registers_, shared_, local_;
+  std::vector<std::uint8_t> garbage_;  // what shared memory holds before it is written
   std::vector<Warp> warps_;
   std::vector<Barrier> barriers_;
   std::vector<Allocation*> recent_;  // the allocation that each instruction accessed last

@@ -13,7 +13,7 @@ namespace astra {
 // What the interpreter does with an instruction. The names are exported to Python, in this order.
 #define ASTRA_HANDLERS(X)                                                                       \
   X(elementwise) X(branch) X(exit) X(load) X(store) X(atomic) X(copy_async) X(copy_commit)      \
-  X(copy_wait) X(active_mask) X(clock) X(nop) X(trap)                                           \
+  X(copy_wait) X(grid_wait) X(active_mask) X(clock) X(nop) X(trap)                              \
   /* from here on, threads meet: */                                                             \
   X(barrier) X(barrier_arrive) X(warp_barrier) X(shuffle) X(vote) X(match) X(reduce) X(elect)
 
@@ -85,6 +85,8 @@ enum class FaultKind : std::int32_t {
   Deadlock,
   SyncMask,
   Trap,
+  EarlyRead,   // of global memory, before the thread waited for the kernel before this one
+  EarlyWrite,
 };
 
 struct Fault {
@@ -111,6 +113,9 @@ struct LaunchRequest {
   std::int64_t step_limit;  // warp instructions a block
   std::int32_t threads;
   std::int32_t count;  // whether to fill in counters
+  std::int32_t programmatic;  // the kernel before it in the stream may still be running
+  std::int32_t padding;
+  std::uint64_t seed;  // of what uninitialised memory holds
 };
 
 struct LaunchResult {

@@ -39,6 +39,7 @@ struct Warp {
   std::uint8_t* local;
   std::uint32_t index;
   Mask alive;
+  Mask waited;  // lanes that may rely on the kernel before this one having ended
   std::vector<Fragment> fragments;
   std::vector<PendingCopy> copies;
   std::uint32_t committed[kLanes];

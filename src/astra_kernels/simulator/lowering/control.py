@@ -59,6 +59,11 @@ def translate_nothing(t: Translator, instruction: Instruction) -> None:
     t.emit(MicroOp("nop"))
 
 
+def translate_grid_control(t: Translator, instruction: Instruction) -> None:
+    """`griddepcontrol`: waiting for the kernel before this one; letting the next one start is a hint."""
+    t.emit(MicroOp("grid_wait" if instruction.opcode == "griddepcontrol.wait" else "nop"))
+
+
 def translate_barrier(t: Translator, instruction: Instruction) -> None:
     """`bar` and `barrier`: of a warp or of a block."""
     parts = [part for part in instruction.parts[1:] if part not in ("cta", "aligned")]

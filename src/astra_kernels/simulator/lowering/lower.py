@@ -50,7 +50,7 @@ _FAMILIES: dict[str, Callable[[Translator, Instruction], None]] = {
     "activemask": control.translate_active_mask,
     "membar": control.translate_nothing,
     "fence": control.translate_nothing,
-    "griddepcontrol": control.translate_nothing,
+    "griddepcontrol": control.translate_grid_control,
     "nanosleep": control.translate_nothing,
     "prefetch": control.translate_nothing,
     "prefetchu": control.translate_nothing,

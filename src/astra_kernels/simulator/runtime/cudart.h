@@ -1,7 +1,8 @@
 // The stand-in CUDA runtime: the part of libcudart's binary interface that host launchers use.
 //
-// Types and numbers are those of CUDA 13.0's cuda_runtime_api.h and driver_types.h. Streams and events
-// are accepted and do nothing, since every operation has completed when its call returns.
+// Types and numbers are those of CUDA 13.0's cuda_runtime_api.h and driver_types.h. Events are accepted
+// and do nothing, since every operation has completed when its call returns. Streams order nothing either,
+// but work on another one than the caller's is refused where the caller has named one.
 #pragma once
 
 #include <cstddef>
@@ -61,6 +62,7 @@ struct LaunchCall {
   std::uint64_t shared_bytes;
   void** arguments;
   std::int32_t cooperative;
+  std::int32_t programmatic;  // it may overlap the kernel before it in the stream
 };
 
 struct Callbacks {
@@ -75,6 +77,11 @@ const Callbacks& callbacks();
 
 // Remembers an error for cudaGetLastError and returns it.
 int note(int error);
+
+// Whether work may be put on this stream; if not, `function` is remembered for astra_stray_work.
+bool on_stream(Stream stream, const char* function);
+// Whether it is the stream that work must be on.
+bool is_expected(Stream stream);
 
 Kernel* find_kernel(const void* function);
 // Fills in what is known; an error code when the kernel cannot be read.

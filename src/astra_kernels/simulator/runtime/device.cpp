@@ -113,7 +113,9 @@ ASTRA_EXPORT int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 ASTRA_EXPORT int cudaStreamCreate(Stream* s) { return make_handle(s); }
 ASTRA_EXPORT int cudaStreamCreateWithFlags(Stream* s, unsigned) { return make_handle(s); }
 ASTRA_EXPORT int cudaStreamCreateWithPriority(Stream* s, unsigned, int) { return make_handle(s); }
-ASTRA_EXPORT int cudaStreamDestroy(Stream s) { return drop_handle(s); }
+ASTRA_EXPORT int cudaStreamDestroy(Stream s) {
+  return is_expected(s) ? note(kInvalidValue) : drop_handle(s);
+}
 ASTRA_EXPORT int cudaStreamSynchronize(Stream) { return kSuccess; }
 ASTRA_EXPORT int cudaStreamQuery(Stream) { return kSuccess; }
 ASTRA_EXPORT int cudaStreamWaitEvent(Stream, void*, unsigned) { return kSuccess; }

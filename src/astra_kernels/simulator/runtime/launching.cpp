@@ -30,7 +30,14 @@ struct LaunchConfig {
   LaunchAttribute* attributes;
   unsigned attribute_count;
 };
-enum { kCooperative = 2, kClusterDimension = 4 };
+enum { kCooperative = 2, kClusterDimension = 4, kProgrammaticSerialization = 6 };
+
+// How a launch differs from a plain one.
+struct Manner {
+  const char* function;
+  bool cooperative = false;
+  bool programmatic = false;
+};
 
 thread_local std::vector<Configuration> pending;
 
@@ -53,15 +60,16 @@ int check_limits(const Kernel& kernel, const KernelFacts& facts, Dim3 grid, Dim3
   return kSuccess;
 }
 
-int launch(const void* function, Dim3 grid, Dim3 block, void** arguments, std::uint64_t shared_bytes,
-           bool cooperative) {
+int launch(const void* function, const Configuration& how, void** arguments, Manner manner) {
   Kernel* kernel = find_kernel(function);
   if (!kernel) return note(kInvalidDeviceFunction);
   KernelFacts facts{};
   if (int error = describe(*kernel, facts)) return note(error);
-  if (int error = check_limits(*kernel, facts, grid, block, shared_bytes)) return note(error);
+  const Dim3 grid = how.grid, block = how.block;
+  if (int error = check_limits(*kernel, facts, grid, block, how.shared_bytes)) return note(error);
+  if (!on_stream(how.stream, manner.function)) return note(kNotSupported);
   LaunchCall call{kernel->fatbin, kernel->name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
-                  shared_bytes,   arguments,    cooperative};
+                  how.shared_bytes, arguments, manner.cooperative, manner.programmatic};
   return note(callbacks().launch(&call));
 }
 
@@ -109,32 +117,36 @@ ASTRA_EXPORT int __cudaPopCallConfiguration(Dim3* grid, Dim3* block, std::size_t
 }
 
 ASTRA_EXPORT int cudaLaunchKernel(const void* function, Dim3 grid, Dim3 block, void** arguments,
-                                  std::size_t shared_bytes, Stream) {
-  return launch(function, grid, block, arguments, shared_bytes, false);
+                                  std::size_t shared_bytes, Stream stream) {
+  return launch(function, {grid, block, shared_bytes, stream}, arguments, {__func__});
 }
 
 ASTRA_EXPORT int __cudaLaunchKernel(void* kernel, Dim3 grid, Dim3 block, void** arguments,
-                                    std::size_t shared_bytes, Stream) {
-  return launch(kernel, grid, block, arguments, shared_bytes, false);
+                                    std::size_t shared_bytes, Stream stream) {
+  return launch(kernel, {grid, block, shared_bytes, stream}, arguments, {"cudaLaunchKernel"});
 }
 
 ASTRA_EXPORT int cudaLaunchCooperativeKernel(const void* function, Dim3 grid, Dim3 block,
-                                             void** arguments, std::size_t shared_bytes, Stream) {
-  return launch(function, grid, block, arguments, shared_bytes, true);
+                                             void** arguments, std::size_t shared_bytes,
+                                             Stream stream) {
+  return launch(function, {grid, block, shared_bytes, stream}, arguments, {__func__, true});
 }
 
-// Attributes that only schedule (priority, programmatic serialization) change nothing here.
+// Attributes that only schedule (priority) change nothing here. Kernels run one after the other, so programmatic
+// serialization changes no result either: the executor checks that the kernel waits before it touches memory.
 ASTRA_EXPORT int cudaLaunchKernelExC(const LaunchConfig* config, const void* function,
                                      void** arguments) {
-  bool cooperative = false;
+  Manner manner{"cudaLaunchKernelEx"};
   for (unsigned i = 0; i < config->attribute_count; ++i) {
     const LaunchAttribute& attribute = config->attributes[i];
     unsigned shape[3];
     std::memcpy(shape, attribute.value, sizeof shape);
     if (attribute.id == kClusterDimension && shape[0] * shape[1] * shape[2] > 1) return note(kNotSupported);
-    if (attribute.id == kCooperative) cooperative = shape[0] != 0;
+    if (attribute.id == kCooperative) manner.cooperative = shape[0] != 0;
+    if (attribute.id == kProgrammaticSerialization) manner.programmatic = shape[0] != 0;
   }
-  return launch(function, config->grid, config->block, arguments, config->shared_bytes, cooperative);
+  return launch(function, {config->grid, config->block, config->shared_bytes, config->stream}, arguments,
+                manner);
 }
 
 ASTRA_EXPORT int cudaFuncSetAttribute(const void* function, int attribute, int value) {

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from astra_kernels.jobs.consistency import Observed, Steadiness, weigh
 from astra_kernels.jobs.correctness import Accuracies, Checked, Subject, check
+from astra_kernels.jobs.hidden import Hidden, judge_hidden
 from astra_kernels.jobs.modelled import (
     modelled_call,
     modelled_geomean,
@@ -52,6 +54,7 @@ class Known:
 
     accuracy: dict[str, Accuracies] = field(default_factory=dict)
     modelled_us: dict[str, float] = field(default_factory=dict)
+    observed: Observed = field(default_factory=Observed)
 
 
 @dataclass
@@ -71,6 +74,8 @@ class Gates:
         self._spec = spec
         self._bench = bench
         self._shop = shop
+        self._public = tuple(w for w in spec.workloads if not w.hidden)
+        self._hidden = tuple(w for w in spec.workloads if w.hidden)
         self._facts: dict[str, Any] = {}
         self.sandbox = ""
 
@@ -87,7 +92,7 @@ class Gates:
             programs["baseline"] = spec.baseline
         builds = self._shop.start(programs)
         try:
-            for workload in next(self._bench.batches(spec.workloads), []):
+            for workload in next(self._bench.batches(self._public), []):
                 self._bench.prepared(workload)  # while the compiler runs
             with ThreadPoolExecutor(max_workers=1) as pool:
                 return self._judged(builds, pool)
@@ -118,7 +123,9 @@ class Gates:
 
     def _needs_baseline(self) -> bool:
         """Whether its errors or times are unknown, or it is measured side by side."""
-        return not self._bench.simulated or any(self._unknown(w) for w in self._spec.workloads)
+        if self._hidden or not self._bench.simulated:
+            return True
+        return any(self._unknown(w) for w in self._public)
 
     def _unknown(self, workload: WorkloadSpec) -> bool:
         if self._bench.is_checked(workload) and workload.baseline_accuracy is None:
@@ -140,12 +147,18 @@ class Gates:
         known = self._baseline_facts(baseline)
         alone = self._spec.candidate is None
         subject = self._subject(built, self._spec.subject, None if alone else known)
-        checked, failure = check(self._bench, subject, self._spec.workloads)
+        checked, failure = check(self._bench, subject, self._public)
         self._note(checked, built)
         if failure is not None:
             return failure
         if alone:
-            known = Known(checked.accuracy, _modelled(checked))
+            known = Known(checked.accuracy, _modelled(checked), checked.observed)
+        hidden = self._judge_hidden(baseline, subject, known)
+        if hidden.failure is not None:
+            return hidden.failure
+        steady = self._steadiness(checked, known, hidden, disassembly)
+        if steady.failure is not None:
+            return steady.failure
         if self._bench.simulated:
             found = self._modelled(checked, known)
         else:
@@ -156,16 +169,48 @@ class Gates:
         if not isinstance(found, TimeGate):
             return found
         mix, remark = disassembly.result()
-        remarks = [*findings, *checked.notes, *found.remarks, *([remark] if remark else [])]
+        remarks = [*findings, *checked.notes, *steady.findings, *found.remarks]
+        remarks += [remark] if remark else []
         return Passed(
             device="",
-            workloads=tuple(self._row(w, checked, known, found) for w in self._spec.workloads),
+            workloads=(*(self._row(w, checked, known, found) for w in self._public), *hidden.rows),
             resources=resources_of(built),
             sass_mix=mix,
             findings=tuple(remarks),
             oracle=checked.oracle,
             geomean=found.geomean,
+            dropped=hidden.dropped,
+            consistency=steady.candidate,
+            baseline_consistency=steady.baseline,
         )
+
+    def _judge_hidden(self, baseline: Built | None, subject: Subject, known: Known) -> Hidden:
+        """The hidden workloads, on the baseline first: what it fails on counts for nobody."""
+        if not self._hidden:
+            return Hidden()
+        rivals: tuple[Subject, Subject | None] = (subject, None)
+        if baseline is not None:
+            rivals = (self._subject(baseline, self._spec.baseline, None), subject)
+        return judge_hidden(self._bench, rivals, self._hidden, known.accuracy)
+
+    def _steadiness(
+        self,
+        checked: Checked,
+        known: Known,
+        hidden: Hidden,
+        disassembly: Future[tuple[dict[str, dict[str, int]], str]],
+    ) -> Steadiness:
+        """Repeatability and batch invariance, from all further calls of this job and an earlier one."""
+        axis, alone = self._spec.batch_axis, self._spec.candidate is None
+        checked.observed.take(hidden.observed)
+        if not alone:
+            known.observed.take(hidden.baseline_observed)
+        own = checked.observed.summary(axis)
+        baseline = own
+        if not alone:
+            baseline = known.observed.summary(axis, self._spec.baseline_consistency)
+        mix = {} if checked.observed.disagreement is None else disassembly.result()[0]
+        return weigh(checked.observed, (own, baseline), mix, alone=alone)
 
     def _subject(self, built: Built, program: ProgramSpec, known: Known | None) -> Subject:
         return Subject(
@@ -182,7 +227,7 @@ class Gates:
 
     def _baseline_facts(self, baseline: Built | None) -> Known:
         """The baseline's errors and modelled times, from the job or by running it now."""
-        workloads = self._spec.workloads
+        workloads = self._public
         known = Known(
             {w.uuid: w.baseline_accuracy for w in workloads if w.baseline_accuracy is not None},
             {
@@ -198,12 +243,13 @@ class Gates:
             sound_baseline(baseline, failure)
             known.accuracy.update(checked.accuracy)
             known.modelled_us.update(_modelled(checked))
+            known.observed = checked.observed
         return known
 
     def _modelled(self, checked: Checked, known: Known) -> TimeGate | Evaluation:
         """The time and profile gates of a simulated device: everything was counted already."""
         gate = TimeGate()
-        for workload in self._spec.workloads:
+        for workload in self._public:
             launches = checked.launches.get(workload.uuid, ())
             gate.profiles[workload.uuid] = simulated_profiles(launches)
             baseline_us = known.modelled_us.get(workload.uuid)
@@ -224,7 +270,7 @@ class Gates:
     ) -> TimeGate | Evaluation:
         """The time and profile gates of a real device."""
         gate = TimeGate()
-        workloads = [w for w in self._spec.workloads if w.timed]
+        workloads = [w for w in self._public if w.timed]
         if not workloads:
             return gate
         contest = Contest(

@@ -279,8 +279,9 @@ class _Draw:
             return dict(template.inputs), "the problem's own values"
         free = [n for n in template.inputs if self._is_free(n)]
         touched = [n for n in free if self._draw.random() < self._share(n)]
-        if free and not touched:
-            touched = [self._draw.choice(free)]
+        main = [n for n in free if self._rank(n) == max(map(self._rank, free))]
+        if main and not set(main) & set(touched):
+            touched.append(self._draw.choice(main))
         inputs = {
             name: self._source(name, source, values if name in touched else None)
             for name, source in template.inputs.items()
@@ -297,8 +298,10 @@ class _Draw:
 
     def _share(self, name: str) -> float:
         """How often a tensor gets the kind of value: weights, of fewer dimensions, mostly stay ordinary."""
-        ranks = [len(t.shape or ()) for t in self._definition.inputs.values()]
-        return 0.8 if len(self._definition.inputs[name].shape or ()) == max(ranks) else 0.25
+        return 0.8 if self._rank(name) == max(map(self._rank, self._definition.inputs)) else 0.25
+
+    def _rank(self, name: str) -> int:
+        return len(self._definition.inputs[name].shape or ())
 
     def _source(self, name: str, source: InputSource, values: Distribution | None) -> InputSource:
         if isinstance(source, ScalarInput):

@@ -67,6 +67,8 @@ class Checked:
     observed: Observed = field(default_factory=Observed)
     failed: dict[str, Evaluation] = field(default_factory=dict)
     """Workloads that it got wrong, where the check does not stop at the first."""
+    stopped_at: str = ""
+    """The workload of the call that ended the check."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +120,7 @@ def check_batch(
         MachineFault: the machine failed.
     """
     checked, manner = into
+    checked.stopped_at = ""
     prepared = [bench.prepared(w) for w in batch]
     further = further_calls(bench, prepared, manner.again)
     calls = [*prepared, *(again.prepared for again in further)]
@@ -187,7 +190,7 @@ class _Listener:
         answer = self._results[index], report
         verdict = _verdict(self._bench, self._subject, prepared, answer, self._checked)
         if verdict is None or not self._manner.to_the_end:
-            self.verdict = verdict
+            self.verdict, self._checked.stopped_at = verdict, prepared.workload.uuid
             return
         self._checked.accuracy.pop(prepared.workload.uuid, None)
         self._checked.failed[prepared.workload.uuid] = verdict
@@ -208,7 +211,7 @@ class _Listener:
             self._checked.observed.troubles.append(_TROUBLE)
             self.stopped = report.fault is not None
         else:
-            self.verdict = failure
+            self.verdict, self._checked.stopped_at = failure, uuid
 
     def ended(self, ending: Ending) -> Evaluation | None:
         """The outcome of a child that did not finish; None where that counts for nobody."""
@@ -222,6 +225,7 @@ class _Listener:
             if ending.kind != "tampered" and (again.smaller or self._manner.to_the_end):
                 self._checked.observed.troubles.append(_TROUBLE)
                 return None
+        self._checked.stopped_at = uuid or ""
         return _ended(ending, uuid, self._manner.deadline_s)
 
 

@@ -73,7 +73,7 @@ __device__ __forceinline__ void astra_spin() {{
   }}
 }}
 """
-_LONG_ROUNDS = 400
+_ADJUSTING_ROUNDS, _LONG_ROUNDS = 60, 300
 
 
 def _slow(job: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -89,7 +89,9 @@ def _slow(job: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
     spins = dict.fromkeys(axes, 100.0)
     for turn in range(3):
         _write_slowed(job, {axes[uuid]: spin for uuid, spin in spins.items()})
-        rows, _ = _judge(job, 500 + turn, options, long=True)
+        rows, _ = _judge(
+            job, 500 + turn, options, rounds=(_ADJUSTING_ROUNDS, _LONG_ROUNDS)[turn == 2]
+        )
         found = {row["workload"]: 1 / row["ratio"] - 1 for row in rows}
         print(
             {uuid: (round(spins[uuid]), f"{share:.4f}") for uuid, share in found.items()},
@@ -116,7 +118,7 @@ def _write_slowed(job: Path, spins: dict[int, float]) -> None:
 
 
 def _judge(
-    job: Path, turn: int, options: argparse.Namespace, *, long: bool = False
+    job: Path, turn: int, options: argparse.Namespace, *, rounds: int = 0
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """One judgement: a row for every workload."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -129,8 +131,8 @@ def _judge(
             if w.timed
         )
         limits = dataclasses.replace(spec.limits, processes=options.processes)
-        if long:
-            limits = dataclasses.replace(limits, max_rounds=_LONG_ROUNDS, target_interval=0.0)
+        if rounds:
+            limits = dataclasses.replace(limits, max_rounds=rounds, target_interval=0.0)
         write_spec(
             copy, dataclasses.replace(spec, workloads=workloads, limits=limits, profile=False)
         )

@@ -67,11 +67,11 @@ def workload(uuid, tokens, hidden, **changes):
 WORKLOADS = (workload("even", 4, 256), workload("odd", 3, 129, timed=False))
 
 
-def silu_spec(device="sim:h200", workloads=WORKLOADS, *, alone=False, **changes):
+def silu_spec(
+    device="sim:h200", workloads=WORKLOADS, *, alone=False, entry="silu_and_mul", **changes
+):
     def program(directory):
-        return ProgramSpec(
-            directory=directory, sources=("silu.cu",), entry_symbol="silu_and_mul", flags=()
-        )
+        return ProgramSpec(directory=directory, sources=("silu.cu",), entry_symbol=entry, flags=())
 
     fields = {
         "device": device,

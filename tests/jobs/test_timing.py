@@ -7,7 +7,7 @@ import pytest
 from astra_kernels.devices.clocks import ClockRecord, ClockSample
 from astra_kernels.jobs.claims import ChainReport, TimingReport
 from astra_kernels.jobs.ncu import parse_raw_page
-from astra_kernels.jobs.timing import Observed
+from astra_kernels.jobs.timing import Trials
 from astra_kernels.jobs.timing_verdict import conclude
 from astra_kernels.jobs.wire import Turn
 from astra_kernels.records.evaluation import Crashed, Measured, NotEstablished, Quarantined
@@ -37,7 +37,7 @@ def alone(us):
 
 
 def concluded(*reports, **changes):
-    seen = Observed(reports={"w": list(reports)}, facts={"bandwidth_gb_s": 4800.0}, **changes)
+    seen = Trials(reports={"w": list(reports)}, facts={"bandwidth_gb_s": 4800.0}, **changes)
     timed, failure = conclude(seen, [WORKLOAD])
     return failure, timed
 

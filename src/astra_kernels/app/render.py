@@ -27,6 +27,8 @@ from astra_kernels.records.evaluation import (
 from astra_kernels.records.history import beats_baseline
 from astra_kernels.records.problem import Problem
 
+_ANSWERS = {True: "yes", False: "no", None: "not established"}
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -74,6 +76,7 @@ def _conclusion(console: Console, run: Run) -> None:
         return
     remeasured = next(r for r in run.history.remeasured if r.candidate == finished.best)
     _workload_table(console, remeasured.evaluation)
+    _hidden(console, remeasured.evaluation)
     verdict = describe(remeasured.evaluation)
     console.print(
         f"[bold green]best: {finished.best}[/] {escape(verdict)}, judged again with fresh seeds"
@@ -115,7 +118,33 @@ def judged(problem: Problem, results: Iterable[Judged]) -> None:
         )
         console.print(escape(f"on {result.evaluation.device}: {describe(result.evaluation)}"))
         _workload_table(console, result.evaluation)
+        _hidden(console, result.evaluation)
         _details(console, result.evaluation)
+
+
+def _hidden(console: Console, evaluation: Evaluation) -> None:
+    """How hidden workloads went, and whether the bits are the same again and in another batch, beside the baseline."""
+    if evaluation.hidden:
+        console.print(escape(f"decided by a hidden workload: {evaluation.hidden}"))
+    if not isinstance(evaluation, Passed):
+        return
+    right = sum(w.hidden for w in evaluation.workloads)
+    if right or evaluation.dropped:
+        line = f"{right} hidden workloads correct"
+        if evaluation.dropped:
+            kinds = "; ".join(dict.fromkeys(d.kind for d in evaluation.dropped))
+            line += f"; {len(evaluation.dropped)} dropped, the baseline fails on: {kinds}"
+        console.print(escape(line))
+    own, baseline = evaluation.consistency, evaluation.baseline_consistency
+    if own is None or baseline is None:
+        return
+    for name, mine, theirs in (
+        ("repeatable", own.repeatable, baseline.repeatable),
+        ("batch invariant", own.batch_invariant, baseline.batch_invariant),
+    ):
+        console.print(f"{name}: {_ANSWERS[mine]} (baseline: {_ANSWERS[theirs]})")
+    if own.detail:
+        console.print(escape(f"  {own.detail}"), style="dim")
 
 
 def _details(console: Console, evaluation: Evaluation) -> None:
@@ -142,19 +171,20 @@ def _workload_table(console: Console, evaluation: Evaluation) -> None:
         return
     columns = ["workload", "max error, ulp (baseline)", *_time_columns(evaluation)]
     table = Table(*columns)
-    timed = tuple(w for w in evaluation.workloads if w.timing is not None)
-    for workload in timed or evaluation.workloads:
+    public = tuple(w for w in evaluation.workloads if not w.hidden)
+    timed = tuple(w for w in public if w.timing is not None)
+    for workload in timed or public:
         cells = (workload.uuid, _accuracy(workload), *_times(workload.timing))
         table.add_row(*map(escape, cells[: len(columns)]))
     if evaluation.geomean is not None:
         table.add_section()
         table.add_row("geometric mean", "", *map(escape, _times(evaluation.geomean)))
     console.print(table)
-    for note in dict.fromkeys(w.note for w in evaluation.workloads if not w.checked and w.note):
+    for note in dict.fromkeys(w.note for w in public if not w.checked and w.note):
         console.print(escape(f"not checked: {note}"))
     for line in time_lines(evaluation):
         console.print(escape(line))
-    others = len(evaluation.workloads) - len(timed)
+    others = len(public) - len(timed)
     if timed and others:
         console.print(f"{others} more workloads are correct; they are not timed")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from astra_kernels.errors import MachineFault, SetupError, UserError
+from astra_kernels.evaluation.redaction import redacted
 from astra_kernels.evaluation.stage import JobRequest, KnownBaseline, stage_job
 from astra_kernels.jobs.sanitizer import TOOLS
 from astra_kernels.jobs.spec import RESULT_FILE, JobSpec, Limits
@@ -60,7 +62,9 @@ class LocalEvaluator:
     def evaluate(
         self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int, effort: Effort
     ) -> Evaluation:
-        """Judge `candidate` on `workloads`, inputs drawn from `seed`.
+        """Judge `candidate` on `workloads`, inputs drawn from `seed`, and on hidden ones drawn now.
+
+        Of the hidden ones a search is told the kinds only.
 
         Raises:
             MachineFault: the machine failed twice in a row.
@@ -76,6 +80,7 @@ class LocalEvaluator:
             limits=self._limits(effort),
             profile=effort == "search",
             safety=self._wants_safety(candidate, effort),
+            hidden_seed=secrets.randbits(64),
         )
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -85,7 +90,9 @@ class LocalEvaluator:
                     raise
                 continue
             self._learn(candidate, seed, evaluation)
-            return evaluation
+            if effort == "search":
+                return redacted(evaluation)
+            return replace(evaluation, hidden_seed=request.hidden_seed)
         raise AssertionError("unreachable")
 
     def _limits(self, effort: Effort) -> Limits:
@@ -111,16 +118,14 @@ class LocalEvaluator:
         if candidate.id != self._problem.baseline.id or not isinstance(evaluation, Passed):
             return
         known = self._known.get(seed, KnownBaseline())
-        accuracy = {w.uuid: w.accuracy for w in evaluation.workloads if w.checked}
-        modelled = {
-            w.uuid: w.timing.candidate_us
-            for w in evaluation.workloads
-            if isinstance(w.timing, Modelled)
-        }
+        public = [w for w in evaluation.workloads if not w.hidden]
+        accuracy = {w.uuid: w.accuracy for w in public if w.checked}
+        modelled = {w.uuid: w.timing.candidate_us for w in public if isinstance(w.timing, Modelled)}
         self._known[seed] = replace(
             known,
             accuracy={**known.accuracy, **accuracy},
             modelled_us={**known.modelled_us, **modelled},
+            consistency=evaluation.consistency,
         )
 
     def _run(self, request: JobRequest) -> Evaluation:
@@ -189,7 +194,9 @@ def _deadline_s(spec: JobSpec) -> float:
     limits = spec.limits
     answers = limits.oracle_s * len(spec.workloads)
     tools = len(TOOLS) * limits.safety_s if spec.safety else 0.0
-    return 2 * (limits.build_s + limits.correctness_s + tools) + answers + limits.time_s + 120.0
+    hidden = 10 * limits.hidden_s if any(w.hidden for w in spec.workloads) else 0.0
+    gates = 2 * (limits.build_s + limits.correctness_s + tools)
+    return gates + answers + limits.time_s + hidden + 120.0
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from astra_kernels.errors import MachineFault
+from astra_kernels.evaluation.hidden import draw_hidden
 from astra_kernels.jobs.spec import (
     ArgumentSpec,
     InputSpec,
     JobSpec,
     Limits,
     ProgramSpec,
+    SmallerBatch,
     TensorSpec,
     ToleranceSpec,
     WorkloadSpec,
@@ -21,9 +24,10 @@ from astra_kernels.jobs.spec import (
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import TensorSpec as DefinedTensor
 from astra_kernels.records.definition import Tolerance
-from astra_kernels.records.evaluation import OutputAccuracy
+from astra_kernels.records.evaluation import Consistency, OutputAccuracy
 from astra_kernels.records.expressions import evaluate
 from astra_kernels.records.problem import Problem
+from astra_kernels.records.sizes import batch_axis
 from astra_kernels.records.workload import (
     RandomInput,
     SafetensorsInput,
@@ -40,6 +44,7 @@ class KnownBaseline:
 
     accuracy: dict[str, tuple[OutputAccuracy, ...]] = field(default_factory=dict)
     modelled_us: dict[str, float] = field(default_factory=dict)
+    consistency: Consistency | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class JobRequest:
     profile: bool = True
     safety: bool = False
     """Whether compute-sanitizer's tools run too, on a real device."""
+    hidden_seed: int | None = None
+    """A secret from which hidden workloads are drawn; None draws none."""
 
 
 def stage_job(problem: Problem, data_root: Path, request: JobRequest, directory: Path) -> JobSpec:
@@ -122,7 +129,12 @@ def _spec(
             )
             for n, o in definition.outputs.items()
         ),
-        workloads=tuple(_workload(problem, w, request) for w in request.workloads),
+        workloads=(
+            *(_workload(problem, w, request) for w in request.workloads),
+            *_hidden(problem, request),
+        ),
+        batch_axis=batch_axis(definition),
+        baseline_consistency=request.known.consistency,
         custom_inputs_entrypoint=definition.custom_inputs_entrypoint,
         profile=request.profile,
         safety=request.safety,
@@ -145,10 +157,45 @@ def _tensor(name: str, tensor: DefinedTensor) -> TensorSpec:
     return TensorSpec(name=name, dtype=tensor.dtype, shape=tensor.shape)
 
 
+def _hidden(problem: Problem, request: JobRequest) -> tuple[WorkloadSpec, ...]:
+    """The hidden workloads, each with a seed of its own."""
+    if request.hidden_seed is None:
+        return ()
+    simulated = request.device.startswith("sim:")
+    drawn = draw_hidden(problem, request.hidden_seed, simulated=simulated)
+    found: list[WorkloadSpec] = []
+    for item in drawn:
+        spec = _workload(problem, item.workload, request)
+        inputs = dict(spec.inputs)
+        if item.rare_made_common:
+            inputs = dict.fromkeys(inputs, InputSpec(type="custom", distribution="extremes"))
+        found.append(replace(spec, inputs=inputs, seed=item.seed, hidden=True, kind=item.kind))
+    return tuple(found)
+
+
+def _smaller(problem: Problem, workload: Workload) -> tuple[SmallerBatch, ...]:
+    """The same workload with its first row, and with the first half of its rows, as far as the definition allows."""
+    axis = batch_axis(problem.definition)
+    found: list[SmallerBatch] = []
+    if axis is not None:
+        rows = workload.axes[axis]
+        for fewer in sorted({1, rows // 2} - {0, rows}):
+            try:
+                axes = problem.definition.resolve_axes({**workload.axes, axis: fewer})
+            except ValueError:
+                continue
+            found.append(SmallerBatch(axes=axes, workspace_bytes=_workspace_bytes(problem, axes)))
+    return tuple(found)
+
+
+def _workspace_bytes(problem: Problem, axes: Mapping[str, int]) -> int:
+    workspace = problem.spec.workspace
+    return 0 if workspace is None else int(evaluate(workspace.bytes, axes))
+
+
 def _workload(problem: Problem, workload: Workload, request: JobRequest) -> WorkloadSpec:
     definition = problem.definition
     axes = definition.resolve_axes(workload.axes)
-    workspace = problem.spec.workspace
     return WorkloadSpec(
         uuid=workload.uuid,
         axes=axes,
@@ -158,7 +205,8 @@ def _workload(problem: Problem, workload: Workload, request: JobRequest) -> Work
         weight=workload.weight,
         tolerance=_tolerance(workload.tolerance or definition.tolerance),
         minimum_bytes=definition.minimum_bytes(axes),
-        workspace_bytes=0 if workspace is None else int(evaluate(workspace.bytes, axes)),
+        workspace_bytes=_workspace_bytes(problem, axes),
+        smaller=_smaller(problem, workload),
         baseline_accuracy=request.known.accuracy.get(workload.uuid),
         baseline_modelled_us=request.known.modelled_us.get(workload.uuid),
     )

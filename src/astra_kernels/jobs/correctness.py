@@ -12,6 +12,8 @@ import numpy as np
 
 from astra_kernels.devices.device import CallReport, Launch
 from astra_kernels.jobs.claims import call_report
+from astra_kernels.jobs.consistency import Again, Observed, called_again, compare, further_calls
+from astra_kernels.jobs.damage import damage
 from astra_kernels.jobs.inputs import shape_of
 from astra_kernels.jobs.judge import Comparison, Yardstick, judge, values_of
 from astra_kernels.jobs.layout import WORKSPACE, produces
@@ -31,6 +33,7 @@ from astra_kernels.records.evaluation import (
     Unsafe,
 )
 
+_TROUBLE = "batch invariance or repeatability is not established: a further call failed"
 _NO_KERNEL = "the call launched no kernel; device code, not the host, has to do the work"
 Accuracies = tuple[OutputAccuracy, ...]
 
@@ -61,80 +64,177 @@ class Checked:
     """What is suspicious about the calls, each once."""
     oracle: str = ""
     sandbox: str = ""
+    observed: Observed = field(default_factory=Observed)
+    failed: dict[str, Evaluation] = field(default_factory=dict)
+    """Workloads that it got wrong, where the check does not stop at the first."""
+    stopped_at: str = ""
+    """The workload of the call that ended the check."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How a set of workloads is checked."""
+
+    deadline_s: float
+    """Of one child."""
+    again: frozenset[str] = frozenset()
+    """Workloads to call again once all are right."""
+    to_the_end: bool = False
+    """Whether wrong outputs are noted in `failed`, and the check goes on."""
 
 
 def check(
-    bench: Bench, subject: Subject, workloads: Sequence[WorkloadSpec]
+    bench: Bench,
+    subject: Subject,
+    workloads: Sequence[WorkloadSpec],
+    deadline_s: float | None = None,
 ) -> tuple[Checked, Evaluation | None]:
-    """Runs `subject` on every workload; stops at the first that fails.
+    """Runs `subject` on every workload; stops at the first that fails, or after `deadline_s` (`limits.correctness_s`).
 
     Raises:
         UserError: inputs or oracle cannot be made.
         MachineFault: the machine failed.
     """
     checked = Checked()
+    manner = Manner(
+        deadline_s=deadline_s or bench.spec.limits.correctness_s,
+        again=called_again(bench, workloads),
+    )
     for batch in bench.batches(workloads):
-        failure = _check_batch(bench, subject, batch, checked)
+        failure = check_batch(bench, subject, batch, (checked, manner))
         if failure is not None:
             return checked, failure
     return checked, None
 
 
-def _check_batch(
-    bench: Bench, subject: Subject, batch: Sequence[WorkloadSpec], checked: Checked
+def check_batch(
+    bench: Bench,
+    subject: Subject,
+    batch: Sequence[WorkloadSpec],
+    into: tuple[Checked, Manner],
 ) -> Evaluation | None:
+    """Runs `subject` on workloads that fit in memory together, in one child; what is found goes `into` the first.
+
+    Raises:
+        UserError: inputs or oracle cannot be made.
+        MachineFault: the machine failed.
+    """
+    checked, manner = into
+    checked.stopped_at = ""
     prepared = [bench.prepared(w) for w in batch]
-    results = [p.new_result() for p in prepared]
-    request = Request(
-        task="check",
-        device=bench.spec.device,
-        cuda_runtime=subject.cuda_runtime,
-        programs=(subject.program,),
-        calls=tuple(p.call((fd,)) for p, fd in zip(prepared, results, strict=True)),
-    )
-    verdicts: list[Evaluation] = []
-
-    def heard(event: Event, arrived: float) -> bool:
-        del arrived
-        if event.kind == "ready":
-            checked.facts = event.data
-        if event.kind == "failed":
-            verdicts.append(Rejected(device="", rule="load", detail=event.detail))
-            return False
-        if event.kind == "done":
-            answer = results[event.index], call_report(event.data)
-            verdict = _verdict(bench, subject, prepared[event.index], answer, checked)
-            if verdict is not None:
-                verdicts.append(verdict)
-                return False
-        return True
-
+    further = further_calls(bench, prepared, manner.again)
+    calls = [*prepared, *(again.prepared for again in further)]
+    results = [p.new_result() for p in calls]
     try:
+        listener = _Listener(bench, subject, into, (prepared, further, results))
+        request = Request(
+            task="check",
+            device=bench.spec.device,
+            cuda_runtime=subject.cuda_runtime,
+            programs=(subject.program,),
+            calls=tuple(p.call((fd,)) for p, fd in zip(calls, results, strict=True)),
+        )
         with bench.device_in_use():
-            finished = run_child(request, Setting(bench.spec.limits.correctness_s), heard)
+            finished = run_child(request, Setting(manner.deadline_s), listener.heard)
     finally:
         for descriptor in results:
             os.close(descriptor)
+        for again in further:
+            again.prepared.close()
     checked.sandbox = finished.sandbox
-    if verdicts:
-        return verdicts[0]
+    if listener.verdict is not None:
+        return listener.verdict
     if finished.ending is not None:
-        return _ended(bench, finished.ending, batch)
-    missing = [w.uuid for w in batch if w.uuid not in checked.accuracy]
-    if missing:
+        return listener.ended(finished.ending)
+    missing = [w.uuid for w in batch if w.uuid not in checked.accuracy | checked.failed]
+    if missing and not listener.stopped:
         detail = "the process ended without a result"
         return Crashed(device="", stage="correctness", detail=detail, workload=missing[0])
     return None
 
 
-def _ended(bench: Bench, ending: Ending, batch: Sequence[WorkloadSpec]) -> Evaluation:
-    workload = batch[ending.index].uuid if 0 <= ending.index < len(batch) else None
+class _Listener:
+    """Judges the calls of one child as they are finished: first every workload once, then the further calls."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        subject: Subject,
+        into: tuple[Checked, Manner],
+        calls: tuple[list[Prepared], list[Again], list[int]],
+    ) -> None:
+        self._bench, self._subject = bench, subject
+        self._checked, self._manner = into
+        self._prepared, self._further, self._results = calls
+        self._places = {p.workload.uuid: index for index, p in enumerate(self._prepared)}
+        self.verdict: Evaluation | None = None
+        self.stopped = False
+
+    def heard(self, event: Event, arrived: float) -> bool:
+        """Takes in one event; False ends the child."""
+        del arrived
+        if event.kind == "ready":
+            self._checked.facts = event.data
+        if event.kind == "failed":
+            self.verdict = Rejected(device="", rule="load", detail=event.detail)
+        if event.kind == "done":
+            report = call_report(event.data)
+            if event.index < len(self._prepared):
+                self._first_call(event.index, report)
+            else:
+                self._further_call(event.index, report)
+        return self.verdict is None and not self.stopped
+
+    def _first_call(self, index: int, report: CallReport) -> None:
+        prepared = self._prepared[index]
+        answer = self._results[index], report
+        verdict = _verdict(self._bench, self._subject, prepared, answer, self._checked)
+        if verdict is None or not self._manner.to_the_end:
+            self.verdict, self._checked.stopped_at = verdict, prepared.workload.uuid
+            return
+        self._checked.accuracy.pop(prepared.workload.uuid, None)
+        self._checked.failed[prepared.workload.uuid] = verdict
+        self.stopped = report.fault is not None  # such a child makes no further call
+
+    def _further_call(self, index: int, report: CallReport) -> None:
+        again = self._further[index - len(self._prepared)]
+        uuid = again.first.workload.uuid
+        if uuid not in self._checked.accuracy:
+            return
+        failure = _fault(report, uuid, self._manner.deadline_s)
+        if failure is None:
+            before = mapped(self._results[self._places[uuid]])
+            compare(
+                self._bench, again, before, mapped(self._results[index]), self._checked.observed
+            )
+        elif again.smaller or self._manner.to_the_end:
+            self._checked.observed.troubles.append(_TROUBLE)
+            self.stopped = report.fault is not None
+        else:
+            self.verdict, self._checked.stopped_at = failure, uuid
+
+    def ended(self, ending: Ending) -> Evaluation | None:
+        """The outcome of a child that did not finish; None where that counts for nobody."""
+        index = ending.index - len(self._prepared)
+        uuid: str | None = None
+        if 0 <= ending.index < len(self._prepared):
+            uuid = self._prepared[ending.index].workload.uuid
+        elif 0 <= index < len(self._further):
+            again = self._further[index]
+            uuid = again.first.workload.uuid
+            if ending.kind != "tampered" and (again.smaller or self._manner.to_the_end):
+                self._checked.observed.troubles.append(_TROUBLE)
+                return None
+        self._checked.stopped_at = uuid or ""
+        return _ended(ending, uuid, self._manner.deadline_s)
+
+
+def _ended(ending: Ending, workload: str | None, limit_s: float) -> Evaluation:
     if ending.kind == "tampered":
         return Rejected(device="", rule="tampered", detail=ending.detail)
     if ending.kind == "timed_out":
-        limit = bench.spec.limits.correctness_s
         return TimedOut(
-            device="", stage="correctness", limit_s=limit, detail=ending.detail, workload=workload
+            device="", stage="correctness", limit_s=limit_s, detail=ending.detail, workload=workload
         )
     return Crashed(device="", stage="correctness", detail=ending.detail, workload=workload)
 
@@ -217,7 +317,7 @@ def judge_result(
     baseline: Mapping[str, Accuracies] | None,
 ) -> tuple[Accuracies, Evaluation | None]:
     """Judges the bytes after a call: guards, inputs, then every output."""
-    failure = _damage(bench, prepared, mapped(prepared.image_fd), result)
+    failure = damage(bench.spec, prepared, mapped(prepared.image_fd), result)
     if failure is not None:
         return (), failure
     expected = bench.expected(prepared)
@@ -268,51 +368,3 @@ def _unwritten(
     if count <= by_chance + 1:
         return ""
     return f"; {count} of {comparison.accuracy.elements} elements were never written"
-
-
-def _damage(
-    bench: Bench, prepared: Prepared, image: np.ndarray, result: np.ndarray
-) -> Evaluation | None:
-    """Writes outside of the outputs: guards between buffers, and inputs that are not in place."""
-    workload = prepared.workload
-    for name, guard in prepared.layout.guards():
-        if not np.array_equal(image[guard], result[guard]):
-            after = int((image[guard] != result[guard]).argmax())
-            return Unsafe(
-                device="",
-                kind="out_of_bounds",
-                kernel="",
-                detail=f"a write {after} bytes beyond the end of {name!r}",
-                workload=workload.uuid,
-            )
-    in_place = {o.in_place_of for o in bench.spec.outputs}
-    for tensor in bench.spec.inputs:
-        if tensor.shape is None or tensor.name in in_place:
-            continue
-        buffer = prepared.layout.buffer(tensor.name)
-        span = slice(buffer.offset, buffer.offset + buffer.size)
-        if not np.array_equal(image[span], result[span]):
-            return _overwritten(tensor, workload, image[span], result[span])
-    return None
-
-
-def _overwritten(
-    tensor: TensorSpec, workload: WorkloadSpec, before: np.ndarray, after: np.ndarray
-) -> Incorrect:
-    shape = shape_of(tensor, workload.axes)
-    old, new = values_of(before, tensor, shape), values_of(after, tensor, shape)
-    width = dtype_bytes(tensor.dtype)
-    changed = (before != after).reshape(-1, width).any(axis=1)
-    place = int(changed.argmax())
-    return Incorrect(
-        device="",
-        workload=workload.uuid,
-        axes=dict(workload.axes),
-        output=tensor.name,
-        index=tuple(int(i) for i in np.unravel_index(place, shape)),
-        expected=str(old.reshape(-1)[place]),
-        got=str(new.reshape(-1)[place]),
-        rule=f"the input {tensor.name!r} was overwritten; only outputs declared in place may be",
-        mismatches=int(np.count_nonzero(changed)),
-        elements=changed.size,
-    )

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from astra_kernels.jobs.consistency import Observed, Steadiness, weigh
 from astra_kernels.jobs.correctness import Accuracies, Checked, Subject, check
+from astra_kernels.jobs.hidden import Hidden, judge_hidden
 from astra_kernels.jobs.modelled import (
     modelled_call,
-    modelled_geomean,
-    modelled_timing,
-    simulated_profiles,
 )
 from astra_kernels.jobs.ncu import profile
-from astra_kernels.jobs.plausible import doubt, work_left_out
 from astra_kernels.jobs.prepare import Bench
 from astra_kernels.jobs.programs import (
     Workshop,
@@ -32,17 +29,13 @@ from astra_kernels.jobs.programs import (
 )
 from astra_kernels.jobs.sanitizer import Safety, examine
 from astra_kernels.jobs.spec import JobSpec, ProgramSpec, WorkloadSpec
-from astra_kernels.jobs.timing import Contest, Observed, observe, write_rounds
-from astra_kernels.jobs.timing_verdict import Timed, conclude
+from astra_kernels.jobs.time_gate import TimeGate, measured_gate, modelled_gate
+from astra_kernels.jobs.timing import Contest
 from astra_kernels.languages.cuda.outcome import BuildFailure, Built
 from astra_kernels.records.evaluation import (
-    Chain,
     Evaluation,
-    KernelProfile,
     Passed,
-    Quarantined,
     SafetyCheck,
-    Timing,
     WorkloadResult,
 )
 
@@ -63,20 +56,7 @@ class Known:
 
     accuracy: dict[str, Accuracies] = field(default_factory=dict)
     modelled_us: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass
-class TimeGate:
-    """Times and profiles by workload, whatever the device."""
-
-    timings: dict[str, Timing] = field(default_factory=dict)
-    profiles: dict[str, tuple[KernelProfile, ...]] = field(default_factory=dict)
-    warm: dict[str, Timing] = field(default_factory=dict)
-    chains: dict[str, Chain] = field(default_factory=dict)
-    geomean: Timing | None = None
-    weighted_geomean: Timing | None = None
-    warm_geomean: Timing | None = None
-    remarks: list[str] = field(default_factory=list)
+    observed: Observed = field(default_factory=Observed)
 
 
 class Gates:
@@ -86,6 +66,8 @@ class Gates:
         self._spec = spec
         self._bench = bench
         self._shop = shop
+        self._public = tuple(w for w in spec.workloads if not w.hidden)
+        self._hidden = tuple(w for w in spec.workloads if w.hidden)
         self._facts: dict[str, Any] = {}
         self.sandbox = ""
         self._stages: dict[str, float] = {}
@@ -105,7 +87,7 @@ class Gates:
             programs["baseline"] = spec.baseline
         builds = self._shop.start(programs)
         try:
-            for workload in next(self._bench.batches(spec.workloads), []):
+            for workload in next(self._bench.batches(self._public), []):
                 self._bench.prepared(workload)  # while the compiler runs
             with ThreadPoolExecutor(max_workers=1) as pool:
                 return self._judged(builds, pool)
@@ -142,7 +124,9 @@ class Gates:
 
     def _needs_baseline(self) -> bool:
         """Whether its errors or times are unknown, or it is measured side by side."""
-        return not self._bench.simulated or any(self._unknown(w) for w in self._spec.workloads)
+        if self._hidden or not self._bench.simulated:
+            return True
+        return any(self._unknown(w) for w in self._public)
 
     def _unknown(self, workload: WorkloadSpec) -> bool:
         if self._bench.is_checked(workload) and workload.baseline_accuracy is None:
@@ -166,13 +150,20 @@ class Gates:
         self._passed("baseline")
         alone = self._spec.candidate is None
         subject = self._subject(built, self._spec.subject, None if alone else known)
-        checked, failure = check(self._bench, subject, self._spec.workloads)
+        checked, failure = check(self._bench, subject, self._public)
         self._note(checked, built)
         self._passed("correctness")
         if failure is not None:
             return failure
         if alone:
-            known = Known(checked.accuracy, _modelled(checked))
+            known = Known(checked.accuracy, _modelled(checked), checked.observed)
+        hidden = self._judge_hidden(baseline, subject, known)
+        self._passed("hidden")
+        if hidden.failure is not None:
+            return hidden.failure
+        steady = self._steadiness(checked, known, hidden, disassembly)
+        if steady.failure is not None:
+            return steady.failure
         rival = subject
         if baseline is not None:
             rival = self._subject(baseline, self._spec.baseline, None)
@@ -183,11 +174,11 @@ class Gates:
         if not isinstance(found, TimeGate):
             return found
         mix, remark = disassembly.result()
-        remarks = [*findings, *checked.notes, *safety.findings, *found.remarks]
+        remarks = [*findings, *checked.notes, *steady.findings, *safety.findings, *found.remarks]
         remarks += [remark] if remark else []
         return Passed(
             device="",
-            workloads=tuple(self._row(w, checked, known, found) for w in self._spec.workloads),
+            workloads=(*(self._row(w, checked, known, found) for w in self._public), *hidden.rows),
             resources=resources_of(built),
             sass_mix=mix,
             findings=tuple(remarks),
@@ -197,7 +188,38 @@ class Gates:
             geomean=found.geomean,
             weighted_geomean=found.weighted_geomean,
             warm_geomean=found.warm_geomean,
+            dropped=hidden.dropped,
+            consistency=steady.candidate,
+            baseline_consistency=steady.baseline,
         )
+
+    def _judge_hidden(self, baseline: Built | None, subject: Subject, known: Known) -> Hidden:
+        """The hidden workloads, on the baseline first: what it fails on counts for nobody."""
+        if not self._hidden:
+            return Hidden()
+        rivals: tuple[Subject, Subject | None] = (subject, None)
+        if baseline is not None:
+            rivals = (self._subject(baseline, self._spec.baseline, None), subject)
+        return judge_hidden(self._bench, rivals, self._hidden, known.accuracy)
+
+    def _steadiness(
+        self,
+        checked: Checked,
+        known: Known,
+        hidden: Hidden,
+        disassembly: Future[tuple[dict[str, dict[str, int]], str]],
+    ) -> Steadiness:
+        """Repeatability and batch invariance, from all further calls of this job and an earlier one."""
+        axis, alone = self._spec.batch_axis, self._spec.candidate is None
+        checked.observed.take(hidden.observed)
+        if not alone:
+            known.observed.take(hidden.baseline_observed)
+        own = checked.observed.summary(axis)
+        baseline = own
+        if not alone:
+            baseline = known.observed.summary(axis, self._spec.baseline_consistency)
+        mix = {} if checked.observed.disagreement is None else disassembly.result()[0]
+        return weigh(checked.observed, (own, baseline), mix, alone=alone)
 
     def _subject(self, built: Built, program: ProgramSpec, known: Known | None) -> Subject:
         return Subject(
@@ -224,7 +246,7 @@ class Gates:
 
     def _baseline_facts(self, baseline: Built | None) -> Known:
         """The baseline's errors and modelled times, from the job or by running it now."""
-        workloads = self._spec.workloads
+        workloads = self._public
         known = Known(
             {w.uuid: w.baseline_accuracy for w in workloads if w.baseline_accuracy is not None},
             {
@@ -240,39 +262,18 @@ class Gates:
             sound_baseline(baseline, failure)
             known.accuracy.update(checked.accuracy)
             known.modelled_us.update(_modelled(checked))
+            known.observed = checked.observed
         return known
 
     def _timed(
         self, rivals: tuple[Subject, Subject], checked: Checked, known: Known
     ) -> TimeGate | Evaluation:
+        """The time and profile gates."""
         if self._bench.simulated:
-            return self._modelled(checked, known)
-        return self._measured(rivals, checked, known)
-
-    def _modelled(self, checked: Checked, known: Known) -> TimeGate | Evaluation:
-        """The time and profile gates of a simulated device: everything was counted already."""
-        gate = TimeGate()
-        for workload in self._spec.workloads:
-            launches = checked.launches.get(workload.uuid, ())
-            gate.profiles[workload.uuid] = simulated_profiles(launches)
-            baseline_us = known.modelled_us.get(workload.uuid)
-            reason = None
-            if self._spec.candidate is not None:
-                reason = doubt(self._spec, workload, baseline_us, launches)
-                if reason is None and not self._bench.is_checked(workload):
-                    reason = work_left_out(self._spec, workload, baseline_us, launches)
-            if reason is not None:
-                return Quarantined(device="", reason=reason, workload=workload.uuid)
-            if workload.timed:
-                gate.timings[workload.uuid] = modelled_timing(baseline_us, modelled_call(launches))
-        gate.geomean = modelled_geomean(list(gate.timings.values()))
-        return gate
-
-    def _measured(
-        self, rivals: tuple[Subject, Subject], checked: Checked, known: Known
-    ) -> TimeGate | Evaluation:
-        """The time and profile gates of a real device."""
-        workloads = [w for w in self._spec.workloads if w.timed]
+            found = modelled_gate(self._bench, self._public, checked.launches, known.modelled_us)
+            self._passed("time")
+            return found
+        workloads = [w for w in self._public if w.timed]
         if not workloads:
             return TimeGate()
         contest = Contest(
@@ -281,30 +282,16 @@ class Gates:
             baseline_accuracy=known.accuracy,
             digests=checked.digests,
         )
-        seen, failure = observe(self._bench, contest, workloads)
-        write_rounds(self._shop.job_dir, seen)
-        self._note_times(seen)
-        if failure is not None:
-            return failure
-        timed, failure = conclude(seen, workloads)
-        if failure is not None:
-            return failure
-        gate = _time_gate(timed, workloads)
+        gate = measured_gate(self._bench, self._shop.job_dir, contest, workloads)
         self._passed("time")
+        if not isinstance(gate, TimeGate):
+            return gate
+        self._facts.update(gate.facts)
         if self._spec.profile:
-            gate.profiles, remark = profile(self._bench, rivals[1], workloads, timed.kernels)
-            self._passed("profile")
+            gate.profiles, remark = profile(self._bench, rivals[1], workloads, gate.kernels)
             gate.remarks += [remark] if remark else []
+            self._passed("profile")
         return gate
-
-    def _note_times(self, seen: Observed) -> None:
-        """Facts of the machine that only timing shows."""
-        self._facts.update(seen.facts)
-        if seen.clocks.samples:
-            clocks = [s.sm_mhz for s in seen.clocks.samples]
-            self._facts["timed_at_mhz"] = f"{min(clocks)} to {max(clocks)}"
-        elif seen.clocks.unavailable:
-            self._facts["timed_at_mhz"] = f"unknown ({seen.clocks.unavailable})"
 
     def _row(
         self, workload: WorkloadSpec, checked: Checked, known: Known, times: TimeGate
@@ -324,21 +311,6 @@ class Gates:
             chain=times.chains.get(workload.uuid),
             profiles=times.profiles.get(workload.uuid, ()),
         )
-
-
-def _time_gate(timed: Timed, workloads: Sequence[WorkloadSpec]) -> TimeGate:
-    """The times of a real device as the gate hands them on."""
-    weights = {w.uuid: w.weight or 1.0 for w in workloads}
-    weighted = any(w.weight is not None for w in workloads)
-    return TimeGate(
-        timings=timed.timings,
-        warm=timed.warm,
-        chains=timed.chains,
-        geomean=timed.geomean(),
-        weighted_geomean=timed.geomean(weights) if weighted else None,
-        warm_geomean=timed.warm_geomean(),
-        remarks=timed.remarks,
-    )
 
 
 def _modelled(checked: Checked) -> dict[str, float]:

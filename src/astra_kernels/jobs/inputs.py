@@ -68,11 +68,15 @@ class InputSource:
         shape = shape_of(tensor, workload.axes)
         if source.type == "safetensors":
             return _stored(tensor, source, shape, self.job_dir)
-        seed = np.random.SeedSequence([workload.seed, zlib.crc32(tensor.name.encode())])
-        random = np.random.Generator(np.random.PCG64(seed))
+        random = _random(workload, tensor)
         if self.repeating and math.prod(shape) > _REPEATED_ELEMENTS:
             shape = (_REPEATED_ELEMENTS,)
         return draw(random, tensor.dtype, shape, source.distribution)
+
+
+def _random(workload: WorkloadSpec, tensor: TensorSpec) -> _Generator:
+    seed = np.random.SeedSequence([workload.seed, zlib.crc32(tensor.name.encode())])
+    return np.random.Generator(np.random.PCG64(seed))
 
 
 def shape_of(tensor: TensorSpec, axes: Mapping[str, int]) -> tuple[int, ...]:
@@ -173,6 +177,34 @@ def _constant_rows(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np
     return np.broadcast_to(rows, shape)
 
 
+def _scaled_rows(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Normal values, each row times a power of two that the type holds well, from tiny to moderate."""
+    form = FLOAT_FORMATS[dtype]
+    lowest = max(form.min_exponent, -24)
+    exponents = random.integers(lowest, 4, (*shape[:-1], 1) if shape else ())
+    return np.asarray(_normal(random, dtype, shape) * np.exp2(exponents.astype(np.float32)))
+
+
+def _extremes(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Few values, far apart, so that several inputs often meet in the same one; one in eight is the lowest there is."""
+    form = FLOAT_FORMATS[dtype]
+    values = np.array([-80.0, -1.0, 0.0, 0.5, 1.0, 80.0])[random.integers(0, 6, shape)]
+    lowest = -np.inf if form.has_infinity else -form.largest
+    return np.where(random.random(shape) < 1 / 8, lowest, values)
+
+
+def _rare_made_common(random: _Generator, values: np.ndarray) -> np.ndarray:
+    """Replaces every other element by the tensor's own lowest, infinite or highest, if it holds an infinity."""
+    wide = values.astype(np.float64)
+    if not np.isinf(wide).any():
+        return values
+    finite = wide[np.isfinite(wide)]
+    ends = [finite.min(), finite.max()] if finite.size else []
+    table = np.array([*np.unique(wide[np.isinf(wide)]), *ends]).astype(values.dtype)
+    drawn = table[random.integers(0, table.size, values.shape)]
+    return np.where(random.random(values.shape) < 0.5, drawn, values)
+
+
 def _of_rank(values: np.ndarray) -> np.ndarray:
     return np.sort(values, axis=-1) if values.ndim else values
 
@@ -190,6 +222,8 @@ _FLOATING: Mapping[str, _Maker] = {
     "ties": lambda random, dtype, shape: random.integers(-4, 5, shape) / 2,
     "sorted": lambda random, dtype, shape: _of_rank(np.asarray(_normal(random, dtype, shape))),
     "constant_rows": _constant_rows,
+    "scaled_rows": _scaled_rows,
+    "extremes": _extremes,
 }
 
 
@@ -223,6 +257,8 @@ _INTEGER: Mapping[str, _Maker] = {
     "constant_rows": lambda random, dtype, shape: np.broadcast_to(
         _any_integer(random, dtype, (*shape[:-1], 1) if shape else ()), shape
     ),
+    "scaled_rows": lambda random, dtype, shape: np.rint(4 * random.standard_normal(shape)),
+    "extremes": _near_limit,
 }
 
 
@@ -282,7 +318,10 @@ def _custom(spec: JobSpec, workload: WorkloadSpec, reference: Reference) -> Inpu
             inputs[tensor.name] = round_scalar(value, tensor.dtype)
         else:
             values = reference.to_numpy(value)
-            inputs[tensor.name] = _fitting(tensor, values, shape_of(tensor, workload.axes), name)
+            fitting = _fitting(tensor, values, shape_of(tensor, workload.axes), name)
+            if workload.inputs[tensor.name].distribution and is_floating(tensor.dtype):
+                fitting = _rare_made_common(_random(workload, tensor), fitting)
+            inputs[tensor.name] = fitting
     return inputs
 
 

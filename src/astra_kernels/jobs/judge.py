@@ -77,7 +77,7 @@ def judge(
     expected = found = ""
     if errors.elements:
         index = tuple(int(i) for i in np.unravel_index(place, got.shape)) if got.shape else ()
-        expected, found = _text(flat_want[place]), _text(flat_got[place])
+        expected, found = text_of(flat_want[place]), text_of(flat_got[place])
     return Comparison(accuracy, rule, index, expected, found)
 
 
@@ -194,7 +194,8 @@ def _wrong_alone(dtype: str, errors: ErrorSum, accuracy: OutputAccuracy) -> str 
     )
 
 
-def _text(value: np.generic) -> str:
+def text_of(value: np.generic) -> str:
+    """One element as text."""
     if value.dtype.kind in "iub":
         return str(int(value))
     return f"{float(value):.9g}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from astra_kernels.devices.neighbours import among_others_on
 from astra_kernels.errors import UserError
@@ -17,7 +19,7 @@ from astra_kernels.jobs.memory import result_area, sealed_image
 from astra_kernels.jobs.oracle import Expected
 from astra_kernels.jobs.perturb import flips_of
 from astra_kernels.jobs.reference_process import ReferenceProcess
-from astra_kernels.jobs.spec import JobSpec, WorkloadSpec
+from astra_kernels.jobs.spec import JobSpec, SmallerBatch, WorkloadSpec
 from astra_kernels.jobs.wire import Call
 
 _MOST_BYTES = 12 << 30
@@ -128,6 +130,23 @@ class Bench:
             checked=checked,
         )
 
+    def again(self, prepared: Prepared, smaller: SmallerBatch | None = None) -> Prepared:
+        """A checked workload in fresh memory: the same inputs, or their first rows, and other random bytes elsewhere.
+
+        Whoever asks closes it.
+
+        Raises:
+            MachineFault: memory is exhausted.
+        """
+        workload, inputs = prepared.workload, dict(prepared.inputs)
+        if smaller is not None:
+            workload = replace(workload, axes=smaller.axes, workspace_bytes=smaller.workspace_bytes)
+            inputs = _first_rows(self.spec, inputs, smaller)
+        layout = lay_out(self.spec, workload, inputs)
+        fill = partial(fill_image, layout=layout, inputs=inputs)
+        image_fd = sealed_image("again", layout.size, fill)
+        return Prepared(workload, inputs, layout, image_fd, checked=True)
+
     def expected(self, prepared: Prepared) -> Expected:
         """What the outputs should be.
 
@@ -181,6 +200,15 @@ class Bench:
             held += size
         if group:
             yield group
+
+
+def _first_rows(spec: JobSpec, inputs: Inputs, smaller: SmallerBatch) -> Inputs:
+    rows = smaller.axes[str(spec.batch_axis)]
+    leading = {t.name for t in spec.inputs if t.shape and t.shape[0] == spec.batch_axis}
+    return {
+        name: value[:rows] if isinstance(value, np.ndarray) and name in leading else value
+        for name, value in inputs.items()
+    }
 
 
 def _most_bytes(checked: bool) -> int:

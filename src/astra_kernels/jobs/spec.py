@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_kernels.errors import UserError
-from astra_kernels.records.evaluation import OutputAccuracy
+from astra_kernels.records.evaluation import Consistency, OutputAccuracy
 
 JOB_FILE = "job.json"
 RESULT_FILE = "result.json"
@@ -81,6 +81,14 @@ class InputSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SmallerBatch:
+    """The same workload with its first rows only."""
+
+    axes: Mapping[str, int]
+    workspace_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkloadSpec:
     """One workload with all axes resolved and a seed."""
 
@@ -98,6 +106,12 @@ class WorkloadSpec:
     """The baseline's error on this workload and seed when known from an earlier job; else the job runs the baseline too."""
     baseline_modelled_us: float | None = None
     """The baseline's modelled time when known from an earlier job on the same simulated device."""
+    hidden: bool = False
+    """Judged after the others, never timed, and dropped when the baseline fails on it."""
+    kind: str = ""
+    """What a hidden workload is about, in words."""
+    smaller: tuple[SmallerBatch, ...] = ()
+    """Batches whose rows may be compared with this one's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +125,8 @@ class Limits:
     """Of one program under one tool of compute-sanitizer."""
     oracle_s: float = 120.0
     """Of one answer of the reference."""
+    hidden_s: float = 30.0
+    """Of a program on all hidden workloads."""
     checked_elements: int = 8_000_000
     """On a simulated device a workload with more tensor elements runs a sample of its blocks and is not checked."""
     target_interval: float = 0.005
@@ -137,6 +153,10 @@ class JobSpec:
     outputs: tuple[TensorSpec, ...]
     workloads: tuple[WorkloadSpec, ...]
     custom_inputs_entrypoint: str | None = None
+    batch_axis: str | None = None
+    """The leading axis of every output, if each of its rows depends on the same rows of the inputs only."""
+    baseline_consistency: Consistency | None = None
+    """What an earlier job established about the baseline."""
     profile: bool = False
     safety: bool = False
     """Run compute-sanitizer's tools too (real devices; a simulated one checks every access anyway)."""
@@ -177,7 +197,7 @@ def read_spec(job_dir: Path) -> JobSpec:
 
 
 def _decode(raw: dict[str, Any]) -> JobSpec:
-    candidate = raw["candidate"]
+    candidate, agreed = raw["candidate"], raw["baseline_consistency"]
     return JobSpec(
         device=raw["device"],
         baseline=_program(raw["baseline"]),
@@ -187,6 +207,8 @@ def _decode(raw: dict[str, Any]) -> JobSpec:
         outputs=tuple(_tensor(t) for t in raw["outputs"]),
         workloads=tuple(_workload(w) for w in raw["workloads"]),
         custom_inputs_entrypoint=raw["custom_inputs_entrypoint"],
+        batch_axis=raw["batch_axis"],
+        baseline_consistency=None if agreed is None else Consistency(**agreed),
         profile=raw["profile"],
         safety=raw.get("safety", False),
         limits=Limits(**raw["limits"]),
@@ -209,5 +231,6 @@ def _workload(raw: dict[str, Any]) -> WorkloadSpec:
         "inputs": {n: InputSpec(**i) for n, i in raw["inputs"].items()},
         "tolerance": None if raw["tolerance"] is None else ToleranceSpec(**raw["tolerance"]),
         "baseline_accuracy": None if known is None else tuple(OutputAccuracy(**a) for a in known),
+        "smaller": tuple(SmallerBatch(**s) for s in raw["smaller"]),
     }
     return WorkloadSpec(**{**raw, **changes})

@@ -42,7 +42,7 @@ class Contest:
 
 
 @dataclass
-class Observed:
+class Trials:
     """What timing children reported, by workload, and what was seen of the machine meanwhile."""
 
     reports: dict[str, list[tuple[TimingReport, Clock]]] = field(default_factory=dict)
@@ -57,13 +57,13 @@ class Observed:
 
 def observe(
     bench: Bench, contest: Contest, workloads: Sequence[WorkloadSpec]
-) -> tuple[Observed, Evaluation | None]:
+) -> tuple[Trials, Evaluation | None]:
     """Times both programs on every workload, in as many processes as the job's limits say.
 
     Raises:
         MachineFault: the machine failed.
     """
-    seen = Observed(reports={w.uuid: [] for w in workloads})
+    seen = Trials(reports={w.uuid: [] for w in workloads})
     ordinal = int(bench.spec.device.partition(":")[2])
     processes = bench.spec.limits.processes
     looks = {w.uuid: secrets.randbelow(processes) for w in workloads}
@@ -88,7 +88,7 @@ def observe(
     return seen, None
 
 
-def write_rounds(job_dir: Path, seen: Observed) -> None:
+def write_rounds(job_dir: Path, seen: Trials) -> None:
     """Writes `rounds.json`: the raw times of every round, for whoever wants other statistics.
 
     By workload a list of processes, by process a list of rounds, by round the microseconds of a call of the
@@ -120,7 +120,7 @@ class _Side:
         self._marks: dict[str, float] = {}
         self._verdicts: list[Evaluation] = []
 
-    def run(self, seen: Observed) -> Evaluation | None:
+    def run(self, seen: Trials) -> Evaluation | None:
         """Runs it to its end."""
         with _results(self._prepared, 3) as results:
             request = _request(
@@ -138,7 +138,7 @@ class _Side:
                 return _ended(finished.ending, self._batch, limit_s)
             return self._verified(seen, results)
 
-    def _hear(self, event: Event, arrived: float, seen: Observed) -> bool:
+    def _hear(self, event: Event, arrived: float, seen: Trials) -> bool:
         if event.kind == "ready" or event.detail == "ceilings":
             seen.facts.update(event.data)
         elif event.kind == "mark":
@@ -156,7 +156,7 @@ class _Side:
             return verdict is None
         return True
 
-    def _verified(self, seen: Observed, results: Sequence[tuple[int, ...]]) -> Evaluation | None:
+    def _verified(self, seen: Trials, results: Sequence[tuple[int, ...]]) -> Evaluation | None:
         """Judges the outputs, when the child has ended: its marks are to find this process at leisure."""
         for workload, prepared, own in zip(self._batch, self._prepared, results, strict=True):
             report = seen.reports[workload.uuid][-1][0]
@@ -186,7 +186,7 @@ def _alone(
     contest: Contest,
     program: Program,
     batch: Sequence[WorkloadSpec],
-    seen: Observed,
+    seen: Trials,
 ) -> Evaluation | None:
     """One process that times one program."""
     prepared = [bench.prepared(w) for w in batch]

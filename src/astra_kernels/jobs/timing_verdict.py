@@ -17,7 +17,7 @@ from astra_kernels.jobs.statistics import (
     ratio_of,
     spread,
 )
-from astra_kernels.jobs.timing import BASELINE, CANDIDATE, Clock, Observed
+from astra_kernels.jobs.timing import BASELINE, CANDIDATE, Clock, Trials
 from astra_kernels.records.evaluation import (
     Chain,
     Crashed,
@@ -58,7 +58,7 @@ class Timed:
         return _geomean(self.warm, self.warm_rounds, None)
 
 
-def conclude(seen: Observed, workloads: Sequence[WorkloadSpec]) -> tuple[Timed, Evaluation | None]:
+def conclude(seen: Trials, workloads: Sequence[WorkloadSpec]) -> tuple[Timed, Evaluation | None]:
     """Times of every workload, or the doubt that ends the job."""
     timed = Timed()
     if seen.busy:
@@ -73,7 +73,7 @@ def conclude(seen: Observed, workloads: Sequence[WorkloadSpec]) -> tuple[Timed, 
     return timed, None
 
 
-def _one(seen: Observed, workload: WorkloadSpec, timed: Timed) -> Evaluation | None:
+def _one(seen: Trials, workload: WorkloadSpec, timed: Timed) -> Evaluation | None:
     uuid = workload.uuid
     reports = seen.reports[uuid]
     if not reports:
@@ -146,7 +146,7 @@ def _pairs(rounds: Sequence[tuple[float, ...]]) -> Rounds:
     return [(r[BASELINE], r[CANDIDATE]) for r in rounds]
 
 
-def _kept(seen: Observed, reports: Sequence[TimingReport]) -> tuple[list[Rounds] | None, int]:
+def _kept(seen: Trials, reports: Sequence[TimingReport]) -> tuple[list[Rounds] | None, int]:
     """Rounds at a steady clock, by process, and how many others there were; None when too few are left."""
     kept: list[Rounds] = []
     total = 0
@@ -163,13 +163,13 @@ def _kept(seen: Observed, reports: Sequence[TimingReport]) -> tuple[list[Rounds]
     return kept if enough else None, total - left
 
 
-def _unsteady(seen: Observed, discarded: int) -> str:
+def _unsteady(seen: Trials, discarded: int) -> str:
     why = ", ".join(seen.clocks.reasons) or "it moved by more than 3 %"
     return f"the clock was not steady in {discarded} rounds: {why}"
 
 
 def _doubt(
-    seen: Observed,
+    seen: Trials,
     workload: WorkloadSpec,
     reports: Sequence[tuple[TimingReport, Clock]],
     times_us: tuple[float, float],

@@ -33,6 +33,8 @@ def describe(evaluation: Evaluation) -> str:
         case TimedOut():
             detail = f": {evaluation.detail}" if evaluation.detail else ""
             return f"ran out of {evaluation.limit_s:g} s in {evaluation.stage}{_on(evaluation.workload)}{detail}"
+        case Incorrect(output=""):
+            return f"incorrect on a hidden workload: {evaluation.rule}"
         case Incorrect():
             index = ", ".join(str(i) for i in evaluation.index)
             return (

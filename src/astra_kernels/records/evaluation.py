@@ -157,6 +157,31 @@ class WorkloadResult:
     chain: Chain | None = None
     """None where no launch asks for programmatic dependent launch."""
     profiles: tuple[KernelProfile, ...] = ()
+    hidden: bool = False
+    """Drawn for this evaluation from a secret seed; never timed."""
+    kind: str = ""
+    """What a hidden workload is about, in words: `prime size, denormals`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DroppedWorkload:
+    """A hidden workload that counts for nobody, since the baseline or the reference fails on it."""
+
+    uuid: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consistency:
+    """Whether a program gives the same bits for the same values; None is not established."""
+
+    repeatable: bool | None = None
+    """Two calls on the same inputs, in fresh buffers, agree in every bit."""
+    batch_invariant: bool | None = None
+    """A row comes out the same whatever the number of rows beside it."""
+    detail: str = ""
+    """Where bits differ, or why something is not established."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +208,10 @@ class Common:
     """How the build and the children were confined."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Versions: nvcc, driver, GPU, Python, NumPy."""
+    hidden: str = ""
+    """The kind of the hidden workload that decided the outcome; empty when none did."""
+    hidden_seed: int | None = None
+    """The secret seed of the hidden workloads, told when the job has ended; never to a search."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,6 +318,10 @@ class Passed(Common):
     """The same weighted by how often each workload is served; None where no workload says."""
     warm_geomean: Timing | None = None
     """Geometric mean of the warm times, over the workloads that have one."""
+    dropped: tuple[DroppedWorkload, ...] = ()
+    """Hidden workloads on which the baseline itself fails."""
+    consistency: Consistency | None = None
+    baseline_consistency: Consistency | None = None
 
 
 Evaluation = BuildFailed | Rejected | Crashed | TimedOut | Incorrect | Unsafe | Quarantined | Passed

@@ -91,5 +91,8 @@ class Problem(Record):
 
     @cached_property
     def digest(self) -> str:
-        """Content hash: a run continues only with the problem that it was started with."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+        """Content hash: a run continues only with the problem that it was started with.
+
+        Defaults do not count, so that a field which later versions add changes nothing.
+        """
+        return hashlib.sha256(self.model_dump_json(exclude_defaults=True).encode()).hexdigest()[:16]

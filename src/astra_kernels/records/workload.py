@@ -23,10 +23,13 @@ Distribution = Literal[
     "ties",
     "sorted",
     "constant_rows",
+    "scaled_rows",
+    "extremes",
 ]
 """Kinds of random values. `normal` has unit variance; `large` and `small` are near the limits of what the operator's float type
 holds; `denormal` mixes subnormals in; `infinities` sets a few elements to ±inf,
-`nans` to NaN; `ties` draws from few distinct values."""
+`nans` to NaN; `ties` draws from few distinct values; `scaled_rows` gives every row a magnitude of its own, so that added
+constants matter in some; `extremes` draws from a few far apart, -inf among them."""
 
 
 class RandomInput(Record):

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterator
 from itertools import cycle, islice
 
-from astra_kernels.records.definition import AxisDomain, AxisExpr, Definition
-from astra_kernels.records.expressions import names_in
+from astra_kernels.records.definition import AxisDomain, Definition
 from astra_kernels.records.problem import Problem
+from astra_kernels.records.sizes import contiguous_axes, total_elements
 from astra_kernels.records.workload import (
     CustomInput,
     Distribution,
@@ -70,7 +70,7 @@ def _source(template: InputSource, values: Distribution) -> InputSource:
 
 def _sizes(definition: Definition, problem: Problem) -> Iterator[dict[str, int]]:
     """Sizes for every var axis, one combination after the other."""
-    contiguous = _contiguous_axes(definition)
+    contiguous = contiguous_axes(definition)
     largest = {a: max(w.axes[a] for w in problem.workloads) for a in definition.var_axes}
     sequences = {}
     for shift, axis in enumerate(definition.var_axes):
@@ -80,21 +80,6 @@ def _sizes(definition: Definition, problem: Problem) -> Iterator[dict[str, int]]
         sequences[axis] = [_legal(size, domain) for size in turned]
     for index in range(len(_VALUES)):
         yield {axis: sizes[index % len(sizes)] for axis, sizes in sequences.items()}
-
-
-def _contiguous_axes(definition: Definition) -> frozenset[str]:
-    """Var axes that determine the innermost, contiguous dimension of some tensor."""
-    found: set[str] = set()
-    for spec in (*definition.inputs.values(), *definition.outputs.values()):
-        if spec.shape:
-            waiting = {spec.shape[-1]}
-            while waiting:
-                name = waiting.pop()
-                axis = definition.axes[name]
-                if isinstance(axis, AxisExpr):
-                    waiting |= names_in(axis.expression)
-                found.add(name)
-    return frozenset(found) & definition.var_axes.keys()
 
 
 def _legal(size: int, domain: AxisDomain) -> int:
@@ -114,5 +99,4 @@ def _fits(definition: Definition, workload: Workload) -> bool:
         axes = definition.resolve_axes(workload.axes)
     except ValueError:
         return False
-    tensors = (*definition.inputs.values(), *definition.outputs.values())
-    return sum(math.prod(axes[a] for a in t.shape or ()) for t in tensors) <= _MAX_ELEMENTS
+    return total_elements(definition, axes) <= _MAX_ELEMENTS

@@ -197,19 +197,33 @@ def test_a_report_that_no_device_gives_is_tampering(data):
         call_report(data)
 
 
+TURN = {"key": 2**64 - 1, "index": 3}
 TIMES = {
     "rounds": [[4.0, 2.0]],
+    "ended": [100.5],
+    "turns": [TURN, TURN],
     "refused": ["", ""],
-    "long_us": {"0": 2e4, "1": 2e4},
+    "long_us": [2e4, 2e4],
     "kernels": 1,
-    "sets": 2,
+    "warm": [],
+    "chain": None,
 }
 
 
 def test_times_are_read():
-    assert timing_report(TIMES).rounds == [(4.0, 2.0)]
-    refused = {"rounds": [], "refused": ["", "it synchronises"], "long_us": {}, "sets": 2}
-    assert timing_report(refused).refused[1] == "it synchronises"
+    assert timing_report(TIMES, 2).rounds == [(4.0, 2.0)]
+    none = {"rounds": [], "ended": [], "turns": [], "long_us": []}
+    refused = {**TIMES, **none, "refused": ["", "it synchronises"]}
+    assert timing_report(refused, 2).refused[1] == "it synchronises"
+
+
+def test_a_timed_call_may_fail_in_its_course():
+    failed = Event(kind="failed", index=0, detail="CUDA_ERROR_ILLEGAL_ADDRESS")
+    assert not spoken(READY, LOADING, begin(0), failed, END, task="time").complete
+    with pytest.raises(Tampered):
+        spoken(READY, LOADING, begin(0), failed)
+    with pytest.raises(Tampered):
+        spoken(READY, LOADING, begin(0), Event(kind="failed", index=1), task="time")
 
 
 @pytest.mark.parametrize(
@@ -222,11 +236,17 @@ def test_times_are_read():
         {"rounds": "no"},
         {"refused": [""]},
         {"refused": [0, ""]},
-        {"long_us": {}},
-        {"long_us": {"0": 1.0, "1": -1.0}},
+        {"long_us": []},
+        {"long_us": [1.0, -1.0]},
+        {"ended": []},
+        {"turns": [TURN]},
+        {"turns": [TURN, {"key": 2**64, "index": 0}]},
+        {"chain": {"rounds": [], "turn": TURN}},
+        {"chain": {"rounds": [[1.0, 1.0]], "turn": TURN}},
+        {"sets": 2},
         {"kernels": -1},
     ],
 )
 def test_times_that_cannot_be_are_tampering(change):
     with pytest.raises(Tampered):
-        timing_report({**TIMES, **change})
+        timing_report({**TIMES, **change}, 2)

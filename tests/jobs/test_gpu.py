@@ -109,3 +109,99 @@ def test_a_kernel_that_remembers_is_too_fast_to_be_true(on_gpu):
     )
     outcome = on_gpu(memo)
     assert outcome.outcome in ("incorrect", "quarantined")
+
+
+MEMO = """\
+  __shared__ bool known;
+  const unsigned long long mask = MASK;
+  if (threadIdx.x == 0) {
+    known = true;
+    for (int i = 0; i < 4; ++i) {
+      known = known && keys[row][i] == (reinterpret_cast<const unsigned long long*>(in + row * 2 * hidden)[i] & mask);
+    }
+  }
+  __syncthreads();
+  if (known) {
+    for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x) out[row * hidden + i] = saved[row][i];
+    return;
+  }
+  for (int64_t i = threadIdx.x; i < hidden; i += blockDim.x) {
+    float x = __half2float(in[row * 2 * hidden + i]), gate = __half2float(in[row * 2 * hidden + hidden + i]);
+    saved[row][i] = __float2half_rn(x / (1.0f + expf(-x)) * gate);
+  }
+  if (threadIdx.x < 4) {
+    keys[row][threadIdx.x] =
+        reinterpret_cast<const unsigned long long*>(in + row * 2 * hidden)[threadIdx.x] & mask;
+  }
+"""
+
+
+@pytest.mark.parametrize(
+    ("mask", "outcomes"),
+    [("~0ull", {"passed"}), ("0x7fff7fff7fff7fffull", {"incorrect"})],
+    ids=["exact", "by magnitude"],
+)
+def test_remembering_results_by_value_gains_nothing(on_gpu, mask, outcomes):
+    """Signs of the inputs are drawn anew for every timed call: a key never comes back, or its result is wrong."""
+    memo = edited(
+        "__global__ void silu(",
+        "__device__ unsigned long long keys[64][4];\n__device__ __half saved[64][4100];\n__global__ void silu(",
+    )
+    memo = memo.replace("blockIdx.x;\n", "blockIdx.x;\n" + MEMO.replace("MASK", mask), 1)
+    outcome = on_gpu(memo, workloads=WORKLOADS[:1])
+    assert outcome.outcome in outcomes
+    if outcome.outcome == "passed":
+        assert outcome.geomean.ratio_low < 1
+
+
+def with_early_launch(kernel_waits):
+    text = edited(
+        "  silu<<<static_cast<unsigned>(tokens), 128, 0, stream>>>(\n"
+        "      static_cast<__half*>(out), static_cast<const __half*>(in), hidden);\n",
+        "  cudaLaunchConfig_t config = {};\n"
+        "  config.gridDim = static_cast<unsigned>(tokens);\n"
+        "  config.blockDim = 128;\n"
+        "  config.stream = stream;\n"
+        "  cudaLaunchAttribute early;\n"
+        "  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;\n"
+        "  early.val.programmaticStreamSerializationAllowed = 1;\n"
+        "  config.attrs = &early;\n"
+        "  config.numAttrs = 1;\n"
+        "  cudaLaunchKernelEx(&config, silu, static_cast<__half*>(out), static_cast<const __half*>(in), hidden);\n",
+    )
+    if kernel_waits:
+        text = text.replace("blockIdx.x;\n", "blockIdx.x;\n  cudaGridDependencySynchronize();\n", 1)
+        text = text.replace("  }\n}\n", "  }\n  cudaTriggerProgrammaticLaunchCompletion();\n}\n", 1)
+    return text
+
+
+def test_an_early_launch_that_waits_is_timed_without_and_in_a_chain(on_gpu):
+    outcome = on_gpu(with_early_launch(True))
+    assert isinstance(outcome, Passed)
+    (chain,) = [w.chain for w in outcome.workloads if w.timing]
+    assert chain.candidate_us < chain.candidate_waiting_us
+    assert chain.ratio > 1
+    assert chain.baseline_us == pytest.approx(chain.baseline_waiting_us, rel=0.2)
+
+
+def test_an_early_launch_that_does_not_wait_is_seen(on_gpu):
+    outcome = on_gpu(with_early_launch(False))
+    assert (outcome.outcome, outcome.rule) == ("rejected", "launch_dependency")
+
+
+def test_warm_times_and_separate_processes(on_gpu):
+    outcome = on_gpu(SILU, limits=Limits(warm=True, alone=True))
+    assert isinstance(outcome, Passed)
+    (warm,) = [w.warm for w in outcome.workloads if w.timing]
+    assert (warm.cache, outcome.workloads[0].timing.cache) == ("warm", "cold")
+    assert warm.baseline_us < outcome.workloads[0].timing.baseline_us
+    assert outcome.warm_geomean.ratio == pytest.approx(1, abs=0.02)
+
+
+def test_a_kernel_that_fails_only_when_replayed_is_charged_to_it(on_gpu):
+    late = edited("__global__ void silu(", "__device__ int calls;\n__global__ void silu(")
+    late = late.replace(
+        "  }\n}\n", "  }\n  if (atomicAdd(&calls, 1) > 50000) out[1ll << 44] = out[0];\n}\n", 1
+    )
+    outcome = on_gpu(late)
+    assert (outcome.outcome, outcome.stage) == ("crashed", "time")

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from astra_kernels.app.render_times import proof_lines, time_lines
 from astra_kernels.app.runs import BEST, Run
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.confirmation import Confirmation, SecondLook, conclude
@@ -128,6 +129,8 @@ def _details(console: Console, evaluation: Evaluation) -> None:
                 ),
                 style="dim",
             )
+        for line in proof_lines(evaluation):
+            console.print(escape(f"  {line}"), style="dim")
         for finding in evaluation.findings:
             console.print(escape(f"  note: {finding}"), style="dim")
     for name, value in evaluation.environment.items():
@@ -149,6 +152,8 @@ def _workload_table(console: Console, evaluation: Evaluation) -> None:
     console.print(table)
     for note in dict.fromkeys(w.note for w in evaluation.workloads if not w.checked and w.note):
         console.print(escape(f"not checked: {note}"))
+    for line in time_lines(evaluation):
+        console.print(escape(line))
     others = len(evaluation.workloads) - len(timed)
     if timed and others:
         console.print(f"{others} more workloads are correct; they are not timed")

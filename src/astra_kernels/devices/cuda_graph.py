@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,35 +16,60 @@ class NotCapturable(Exception):
 
 @dataclass(frozen=True)
 class Graph:
-    """An instantiated graph."""
+    """An instantiated graph.
+
+    Attributes:
+        executable: what is replayed.
+        kernel_nodes: kernels of one replay, those of child graphs included.
+        nodes: all nodes.
+        early: how many steps' first kernels may start before the step before them has ended
+            (programmatic dependent launch).
+        apart: the same work with every step waiting for the whole step before it; None when `early`
+            is 0, or when the graph cannot be changed.
+    """
 
     executable: Any
     kernel_nodes: int
     nodes: int
+    early: int = 0
+    apart: Any = None
 
     def launch(self, stream: int) -> None:
         """Enqueues one replay."""
         driver_call("cuGraphLaunch", self.executable, stream)
 
+    def launch_apart(self, stream: int) -> None:
+        """Enqueues one replay in which no step overlaps the one before."""
+        driver_call("cuGraphLaunch", self.executable if self.apart is None else self.apart, stream)
+
     def close(self) -> None:
-        """Destroys the executable graph."""
+        """Destroys the executable graphs."""
         driver_call("cuGraphExecDestroy", self.executable)
+        if self.apart is not None:
+            driver_call("cuGraphExecDestroy", self.apart)
 
 
-def capture(stream: int, enqueue: Callable[[], int]) -> Graph:
-    """Captures what `enqueue` puts on `stream`; it returns 0 for success.
+Step = Callable[[], int]
+
+
+def capture(stream: int, steps: Sequence[Step]) -> Graph:
+    """Captures what `steps` put on `stream`, one after the other; each returns 0 for success.
 
     The capture mode is the global one: unsafe calls of any thread, and launches on the legacy default
     stream, end the capture.
 
     Raises:
-        NotCapturable: `enqueue` fails, or does what a capture forbids.
+        NotCapturable: a step fails, or does what a capture forbids.
     """
     driver = driver_module()
     mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
     driver_call("cuStreamBeginCapture", stream, mode)
+    ends: set[int] = set()
+    code = 0
     try:
-        code = enqueue()
+        for step in steps:
+            code = code or step()
+            ends |= {int(node) for node in driver_call("cuStreamGetCaptureInfo", stream)[3]}
     except CudaError as error:
         _abandon(stream)
         raise NotCapturable(str(error)) from error
@@ -53,16 +78,42 @@ def capture(stream: int, enqueue: Callable[[], int]) -> Graph:
     except CudaError as error:
         raise NotCapturable(str(error)) from error
     if code != 0:
+        driver_call("cuGraphDestroy", graph)
         raise NotCapturable(f"the entry point returned {code} while it was captured")
     kernels, nodes = _count(graph, driver)
     executable = driver_call("cuGraphInstantiate", graph, 0)
+    early, apart = _apart(graph, ends, driver)
     driver_call("cuGraphDestroy", graph)
-    return Graph(executable, kernels, nodes)
+    return Graph(executable, kernels, nodes, early, apart)
 
 
 def _abandon(stream: int) -> None:
     with contextlib.suppress(CudaError):
         driver_call("cuStreamEndCapture", stream)
+
+
+def _apart(graph: Any, ends: set[int], driver: Any) -> tuple[int, Any]:
+    """Counts the programmatic edges that leave a step, and instantiates the graph without them."""
+    count = int(driver_call("cuGraphGetEdges", graph, 0)[-1])
+    if count == 0:
+        return 0, None
+    sources, targets, data, _ = driver_call("cuGraphGetEdges", graph, count)
+    programmatic = int(driver.CUgraphDependencyType.CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
+    crossing = [
+        edge
+        for edge in zip(sources, targets, data, strict=True)
+        if int(edge[2].type) == programmatic and int(edge[0]) in ends
+    ]
+    if not crossing:
+        return 0, None
+    froms, tos, early = ([edge[k] for edge in crossing] for k in range(3))
+    full = [driver.CUgraphEdgeData() for _ in crossing]
+    try:
+        driver_call("cuGraphRemoveDependencies", graph, froms, tos, early, len(crossing))
+        driver_call("cuGraphAddDependencies", graph, froms, tos, full, len(crossing))
+    except CudaError:
+        return len(crossing), None  # graphs with allocations cannot be changed
+    return len(crossing), driver_call("cuGraphInstantiate", graph, 0)
 
 
 def _count(graph: Any, driver: Any) -> tuple[int, int]:

@@ -24,7 +24,7 @@ def launch_floor_us(device: CudaDevice) -> float:
             driver_call("cuLaunchKernel", kernel, 1, 1, 1, 32, 1, 1, 0, stream, 0, 0)
         return 0
 
-    graph = capture(stream, enqueue)
+    graph = capture(stream, [enqueue])
     watch = Stopwatch(stream)
     times = []
     for _ in range(_REPEATS):

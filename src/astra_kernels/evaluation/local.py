@@ -73,7 +73,7 @@ class LocalEvaluator:
             workloads=workloads,
             seed=seed,
             known=self._known.get(seed, KnownBaseline()),
-            limits=replace(self._host.limits, processes=TIMING_PROCESSES[effort]),
+            limits=self._limits(effort),
             profile=effort == "search",
             safety=self._wants_safety(candidate, effort),
         )
@@ -87,6 +87,11 @@ class LocalEvaluator:
             self._learn(candidate, seed, evaluation)
             return evaluation
         raise AssertionError("unreachable")
+
+    def _limits(self, effort: Effort) -> Limits:
+        confirm = effort == "confirm"
+        processes = TIMING_PROCESSES[effort]
+        return replace(self._host.limits, processes=processes, warm=confirm, alone=confirm)
 
     def on(self, device: str) -> LocalEvaluator:
         """The same for another device of this machine."""

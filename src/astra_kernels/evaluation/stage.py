@@ -155,6 +155,7 @@ def _workload(problem: Problem, workload: Workload, request: JobRequest) -> Work
         seed=request.seed,
         inputs={n: _input(s) for n, s in workload.inputs.items()},
         timed=workload.timed,
+        weight=workload.weight,
         tolerance=_tolerance(workload.tolerance or definition.tolerance),
         minimum_bytes=definition.minimum_bytes(axes),
         workspace_bytes=0 if workspace is None else int(evaluate(workspace.bytes, axes)),

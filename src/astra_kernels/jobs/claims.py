@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from astra_kernels.devices.device import CallReport, Dim3, Fault, Launch
 from astra_kernels.jobs.conversation import is_number
-from astra_kernels.jobs.wire import Tampered
+from astra_kernels.jobs.wire import Tampered, Turn
 
 _LARGEST_INT = 1 << 62
 
@@ -78,39 +78,90 @@ def _launch(raw: object) -> Launch:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChainReport:
+    """Chains of producer, call and consumer."""
+
+    rounds: list[tuple[float, ...]]
+    """Microseconds of one chain: each program as it launches, then each with every kernel waiting."""
+    turn: Turn
+    """What the verified call found."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TimingReport:
-    """What a timing child found for one workload; index 0 is the baseline, 1 the candidate."""
+    """What a timing child found for one workload; of two programs the first is the baseline."""
 
-    rounds: list[tuple[float, float]]
-    refused: tuple[str, str]
-    long_us: Mapping[str, float]
+    rounds: list[tuple[float, ...]]
+    """Microseconds of a call of each program, cold."""
+    ended: list[float]
+    """When each round ended, by the machine's monotonic clock."""
+    turns: list[Turn]
+    """What the verified calls found, by program."""
+    refused: list[str]
+    long_us: list[float]
     kernels: int = 0
+    warm: list[tuple[float, ...]] = field(default_factory=list)
+    chain: ChainReport | None = None
 
 
-def timing_report(data: Mapping[str, Any]) -> TimingReport:
-    """The report of one timed call.
+def timing_report(data: Mapping[str, Any], programs: int) -> TimingReport:
+    """The report of one timed call of so many programs.
 
     Raises:
         Tampered: a field is missing, of a wrong type, or no time.
     """
-    rounds, refused = data.get("rounds"), data.get("refused")
-    long_us, kernels = data.get("long_us"), data.get("kernels", 0)
-    if not isinstance(rounds, list) or not isinstance(long_us, dict):
-        raise Tampered("the report of a timed call has fields of a wrong type")
-    if not isinstance(refused, list) or [type(text) for text in refused] != [str, str]:
-        raise Tampered("the report of a timed call has fields of a wrong type")
-    times = [_time(t) for r in rounds for t in _sequence(r, 2)]
-    if not rounds and not refused[1]:
+    if set(data) != set(TimingReport.__dataclass_fields__):
+        raise Tampered("the report of a timed call does not have its fields")
+    refused = _texts(data["refused"], programs)
+    rounds, warm = _rounds(data["rounds"], programs), _rounds(data["warm"], programs)
+    if not rounds and not refused[-1]:
         raise Tampered("the report of a timed call has no times")
-    long_times = {str(program): _time(us) for program, us in long_us.items()}
-    if not any(refused) and set(long_times) != {"0", "1"}:
+    long_us = _list(data["long_us"])
+    if len(long_us) != (0 if any(refused) else programs):
         raise Tampered("the report of a timed call has no long replay")
     return TimingReport(
-        rounds=list(zip(times[::2], times[1::2], strict=True)),
-        refused=(refused[0], refused[1]),
-        long_us=long_times,
-        kernels=_count(kernels),
+        rounds=rounds,
+        ended=[_time(t) for t in _sequence(data["ended"], len(rounds))],
+        turns=[_turn(t) for t in _sequence(data["turns"], programs if rounds else 0)],
+        refused=refused,
+        long_us=[_time(us) for us in long_us],
+        kernels=_count(data["kernels"]),
+        warm=warm,
+        chain=None if data["chain"] is None else _chain(data["chain"], programs),
     )
+
+
+def _chain(raw: object, programs: int) -> ChainReport:
+    data = _fields(raw, ChainReport)
+    rounds = _rounds(data["rounds"], 2 * programs)
+    if not rounds:
+        raise Tampered("the report of a chain has no times")
+    return ChainReport(rounds=rounds, turn=_turn(data["turn"]))
+
+
+def _turn(raw: object) -> Turn:
+    data = _fields(raw, Turn)
+    key = data["key"]
+    if isinstance(key, bool) or not isinstance(key, int) or not 0 <= key < 1 << 64:
+        raise Tampered("the key of a filling is no 64-bit number")
+    return Turn(key=key, index=_count(data["index"]))
+
+
+def _rounds(raw: object, programs: int) -> list[tuple[float, ...]]:
+    return [tuple(_time(t) for t in _sequence(r, programs)) for r in _list(raw)]
+
+
+def _list(raw: object) -> list[Any]:
+    if not isinstance(raw, list):
+        raise Tampered("what should be a list is not")
+    return raw
+
+
+def _texts(raw: object, length: int) -> list[str]:
+    texts = list(_sequence(raw, length))
+    if not all(isinstance(text, str) for text in texts):
+        raise Tampered("what should be texts is not")
+    return texts
 
 
 def _fields(raw: object, kind: type) -> Mapping[str, Any]:

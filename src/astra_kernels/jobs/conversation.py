@@ -106,8 +106,9 @@ class Conversation:
         return fits
 
     def _on_failed(self, event: Event) -> bool:
-        del event
-        fits = self.loaded and not self._over and self.done == 0 and not self._in_call
+        """Programs that cannot be loaded, or a timed call that fails."""
+        timed = self._timing and event.index == self.done
+        fits = self.loaded and not self._over and (timed if self._in_call else self.done == 0)
         self._over = True
         return fits
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,9 +32,11 @@ from astra_kernels.jobs.programs import (
 )
 from astra_kernels.jobs.sanitizer import Safety, examine
 from astra_kernels.jobs.spec import JobSpec, ProgramSpec, WorkloadSpec
-from astra_kernels.jobs.timing import Contest, measure
+from astra_kernels.jobs.timing import Contest, Observed, observe, write_rounds
+from astra_kernels.jobs.timing_verdict import Timed, conclude
 from astra_kernels.languages.cuda.outcome import BuildFailure, Built
 from astra_kernels.records.evaluation import (
+    Chain,
     Evaluation,
     KernelProfile,
     Passed,
@@ -67,7 +71,11 @@ class TimeGate:
 
     timings: dict[str, Timing] = field(default_factory=dict)
     profiles: dict[str, tuple[KernelProfile, ...]] = field(default_factory=dict)
+    warm: dict[str, Timing] = field(default_factory=dict)
+    chains: dict[str, Chain] = field(default_factory=dict)
     geomean: Timing | None = None
+    weighted_geomean: Timing | None = None
+    warm_geomean: Timing | None = None
     remarks: list[str] = field(default_factory=list)
 
 
@@ -80,6 +88,8 @@ class Gates:
         self._shop = shop
         self._facts: dict[str, Any] = {}
         self.sandbox = ""
+        self._stages: dict[str, float] = {}
+        self._since = time.perf_counter()
         self.safety_s = 0.0
 
     def evaluate(self) -> Evaluation:
@@ -124,6 +134,12 @@ class Gates:
             **facts,
         }
 
+    def _passed(self, stage: str) -> None:
+        """Notes how long a stage took."""
+        now = time.perf_counter()
+        self._stages[stage] = round(now - self._since, 3)
+        self._since = now
+
     def _needs_baseline(self) -> bool:
         """Whether its errors or times are unknown, or it is measured side by side."""
         return not self._bench.simulated or any(self._unknown(w) for w in self._spec.workloads)
@@ -145,11 +161,14 @@ class Gates:
         if rejected is not None:
             return rejected
         disassembly = pool.submit(sass_mix, built, self._shop.toolchain)
+        self._passed("build")
         known = self._baseline_facts(baseline)
+        self._passed("baseline")
         alone = self._spec.candidate is None
         subject = self._subject(built, self._spec.subject, None if alone else known)
         checked, failure = check(self._bench, subject, self._spec.workloads)
         self._note(checked, built)
+        self._passed("correctness")
         if failure is not None:
             return failure
         if alone:
@@ -174,7 +193,10 @@ class Gates:
             findings=tuple(remarks),
             safety=tuple(safety.checks),
             oracle=checked.oracle,
+            stage_s=dict(self._stages),
             geomean=found.geomean,
+            weighted_geomean=found.weighted_geomean,
+            warm_geomean=found.warm_geomean,
         )
 
     def _subject(self, built: Built, program: ProgramSpec, known: Known | None) -> Subject:
@@ -250,25 +272,39 @@ class Gates:
         self, rivals: tuple[Subject, Subject], checked: Checked, known: Known
     ) -> TimeGate | Evaluation:
         """The time and profile gates of a real device."""
-        gate = TimeGate()
         workloads = [w for w in self._spec.workloads if w.timed]
         if not workloads:
-            return gate
+            return TimeGate()
         contest = Contest(
             programs=(rivals[0].program, rivals[1].program),
             cuda_runtime=rivals[1].cuda_runtime,
             baseline_accuracy=known.accuracy,
             digests=checked.digests,
         )
-        timed, failure = measure(self._bench, contest, workloads)
-        self._facts.update(timed.facts)
+        seen, failure = observe(self._bench, contest, workloads)
+        write_rounds(self._shop.job_dir, seen)
+        self._note_times(seen)
         if failure is not None:
             return failure
-        gate.timings, gate.geomean = timed.timings, timed.geomean()
+        timed, failure = conclude(seen, workloads)
+        if failure is not None:
+            return failure
+        gate = _time_gate(timed, workloads)
+        self._passed("time")
         if self._spec.profile:
             gate.profiles, remark = profile(self._bench, rivals[1], workloads, timed.kernels)
+            self._passed("profile")
             gate.remarks += [remark] if remark else []
         return gate
+
+    def _note_times(self, seen: Observed) -> None:
+        """Facts of the machine that only timing shows."""
+        self._facts.update(seen.facts)
+        if seen.clocks.samples:
+            clocks = [s.sm_mhz for s in seen.clocks.samples]
+            self._facts["timed_at_mhz"] = f"{min(clocks)} to {max(clocks)}"
+        elif seen.clocks.unavailable:
+            self._facts["timed_at_mhz"] = f"unknown ({seen.clocks.unavailable})"
 
     def _row(
         self, workload: WorkloadSpec, checked: Checked, known: Known, times: TimeGate
@@ -280,11 +316,29 @@ class Gates:
             seed=workload.seed,
             accuracy=checked.accuracy.get(workload.uuid, ()),
             baseline_accuracy=known.accuracy.get(workload.uuid, ()),
+            minimum_bytes=workload.minimum_bytes,
             checked=was_checked,
             note="" if was_checked else _NOT_CHECKED,
             timing=times.timings.get(workload.uuid),
+            warm=times.warm.get(workload.uuid),
+            chain=times.chains.get(workload.uuid),
             profiles=times.profiles.get(workload.uuid, ()),
         )
+
+
+def _time_gate(timed: Timed, workloads: Sequence[WorkloadSpec]) -> TimeGate:
+    """The times of a real device as the gate hands them on."""
+    weights = {w.uuid: w.weight or 1.0 for w in workloads}
+    weighted = any(w.weight is not None for w in workloads)
+    return TimeGate(
+        timings=timed.timings,
+        warm=timed.warm,
+        chains=timed.chains,
+        geomean=timed.geomean(),
+        weighted_geomean=timed.geomean(weights) if weighted else None,
+        warm_geomean=timed.warm_geomean(),
+        remarks=timed.remarks,
+    )
 
 
 def _modelled(checked: Checked) -> dict[str, float]:

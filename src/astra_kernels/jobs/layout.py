@@ -50,7 +50,12 @@ class Layout:
 
 
 def lay_out(
-    spec: JobSpec, workload: WorkloadSpec, inputs: Inputs, *, inputs_only: bool = False
+    spec: JobSpec,
+    workload: WorkloadSpec,
+    inputs: Inputs,
+    *,
+    inputs_only: bool = False,
+    flips: Mapping[str, int] | None = None,
 ) -> Layout:
     """Places the buffers of `workload`.
 
@@ -59,6 +64,7 @@ def lay_out(
         workload: what to lay out.
         inputs: its inputs; arrays shorter than their tensors are stored once and repeated.
         inputs_only: True stores no initial bytes of outputs and workspace.
+        flips: by tensor, the bits of its words that chance turns over before each timed call.
 
     Raises:
         UserError: an argument is neither tensor, scalar, axis, workspace nor stream.
@@ -69,8 +75,10 @@ def lay_out(
     for name, size in sizes.items():
         value = inputs.get(name)
         given = value.nbytes if isinstance(value, np.ndarray) else 0 if inputs_only else size
-        buffers.append(Buffer(name=name, offset=offset, size=size, stored=min(size, given)))
-        offset += (min(size, given) // ALIGNMENT + 2) * ALIGNMENT
+        turns = (flips or {}).get(name, 0)
+        stored = min(size, given)
+        buffers.append(Buffer(name=name, offset=offset, size=size, stored=stored, flips=turns))
+        offset += (stored // ALIGNMENT + 2) * ALIGNMENT
     places = {name: index for index, name in enumerate(sizes)}
     arguments = tuple(_argument(a, places, workload, inputs) for a in spec.arguments)
     return Layout(tuple(buffers), arguments, offset)

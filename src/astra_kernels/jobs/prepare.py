@@ -15,6 +15,7 @@ from astra_kernels.jobs.inputs import Inputs, InputSource
 from astra_kernels.jobs.layout import Layout, buffer_sizes, fill_image, lay_out, total_elements
 from astra_kernels.jobs.memory import result_area, sealed_image
 from astra_kernels.jobs.oracle import Expected
+from astra_kernels.jobs.perturb import flips_of
 from astra_kernels.jobs.reference_process import ReferenceProcess
 from astra_kernels.jobs.spec import JobSpec, WorkloadSpec
 from astra_kernels.jobs.wire import Call
@@ -115,7 +116,9 @@ class Bench:
             inputs = self._reference.inputs(workload, repeating=not checked)
         else:
             inputs = InputSource(self.spec, self._job_dir, repeating=not checked).make(workload)
-        layout = lay_out(self.spec, workload, inputs, inputs_only=not checked)
+        timed = workload.timed and not self.simulated
+        flips = flips_of(self.spec, workload, inputs) if timed else {}
+        layout = lay_out(self.spec, workload, inputs, inputs_only=not checked, flips=flips)
         fill = partial(fill_image, layout=layout, inputs=inputs)
         return Prepared(
             workload=workload,
@@ -135,6 +138,10 @@ class Bench:
         if uuid not in self._answers:
             self._answers[uuid] = self._reference.expected(prepared.workload, prepared.inputs)
         return self._answers[uuid]
+
+    def forget(self, workload: WorkloadSpec) -> None:
+        """Gives the memory of an answer back."""
+        self._answers.pop(workload.uuid, None)
 
     def close(self) -> None:
         """Ends the reference's process."""

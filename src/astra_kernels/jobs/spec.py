@@ -89,6 +89,8 @@ class WorkloadSpec:
     seed: int
     inputs: Mapping[str, InputSpec]
     timed: bool
+    weight: float | None = None
+    """How often the workload is served, relative to the others; None when nobody said."""
     tolerance: ToleranceSpec | None = None
     minimum_bytes: int = 0
     workspace_bytes: int = 0
@@ -117,6 +119,10 @@ class Limits:
     max_rounds: int = 60
     processes: int = 2
     """Timing is repeated in as many processes; intervals resample them too."""
+    warm: bool = False
+    """Also time calls whose data lie in the L2 cache."""
+    alone: bool = False
+    """Also time each program in a process of its own, and compare the ratios."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,10 @@ import numpy as np
 _RESAMPLES = 2000
 _SEED = 20240229
 _LOW, _HIGH = 2.5, 97.5
+BETWEEN_PROCESSES = 0.001
+"""Standard deviation that a process's median ratio is taken to have at least, however many rounds it runs: where
+its allocations happen to lie moves a ratio by about that (docs/measurements.md), and two or three processes
+are too few to show it."""
 
 Rounds = Sequence[tuple[float, float]]
 """(baseline us, candidate us) per round of A B B A."""
@@ -37,15 +41,16 @@ def ratio_of(processes: Sequence[Rounds]) -> Ratio:
     return Ratio(float(np.median(everything)), float(low), float(high))
 
 
-def geometric_mean_of(workloads: Sequence[Sequence[Rounds]]) -> Ratio:
-    """Geometric mean over workloads of their median ratios, the workloads themselves fixed."""
+def geometric_mean_of(workloads: Sequence[Sequence[Rounds]], weights: Sequence[float]) -> Ratio:
+    """Weighted geometric mean over workloads of their median ratios, the workloads themselves fixed."""
+    shares = np.asarray(weights) / np.sum(weights)
     logs = np.zeros(_RESAMPLES)
     center = 0.0
-    for number, processes in enumerate(workloads):
-        logs += np.log(median_draws(processes, number))
-        center += float(np.log(ratio_of(processes).median))
-    low, high = np.exp(np.percentile(logs / len(workloads), [_LOW, _HIGH]))
-    return Ratio(float(np.exp(center / len(workloads))), float(low), float(high))
+    for number, (processes, share) in enumerate(zip(workloads, shares, strict=True)):
+        logs += share * np.log(median_draws(processes, number))
+        center += float(share * np.log(ratio_of(processes).median))
+    low, high = np.exp(np.percentile(logs, [_LOW, _HIGH]))
+    return Ratio(float(np.exp(center)), float(low), float(high))
 
 
 def median_draws(processes: Sequence[Rounds], stream: int = 0) -> np.ndarray:
@@ -59,7 +64,9 @@ def median_draws(processes: Sequence[Rounds], stream: int = 0) -> np.ndarray:
         rows, columns = np.nonzero(picks == number)
         chosen = own[random.integers(0, own.size, (rows.size, own.size))]
         sample[rows, columns, : own.size] = chosen
-    return np.asarray(np.nanmedian(sample.reshape(_RESAMPLES, -1), axis=1))
+    medians = np.nanmedian(sample.reshape(_RESAMPLES, -1), axis=1)
+    placement = random.normal(0, BETWEEN_PROCESSES / np.sqrt(len(ratios)), _RESAMPLES)
+    return np.asarray(medians * np.exp(placement))
 
 
 def spread(times: Sequence[float]) -> float:
@@ -68,9 +75,9 @@ def spread(times: Sequence[float]) -> float:
     return float((three_quarters - quarter) / half)
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Geometric mean of positive numbers."""
-    return float(np.exp(np.mean(np.log(np.asarray(values)))))
+def geometric_mean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:
+    """Geometric mean of positive numbers, weighted if asked."""
+    return float(np.exp(np.average(np.log(np.asarray(values)), weights=weights)))
 
 
 def _ratios(rounds: Rounds) -> np.ndarray:

@@ -22,6 +22,8 @@ class Buffer:
     size: int
     stored: int
     """Bytes in the image: all of them, or fewer that are to be repeated, or none."""
+    flips: int = 0
+    """Bits of every 64-bit word that chance turns over before each timed call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Call:
     image_fd: int
     """Sealed: inputs in place, everything else poisoned."""
     result_fds: tuple[int, ...]
-    """One per program, writable, of the same size."""
+    """One per program, and one for a chain when timing; writable, of the same size."""
     size: int
     buffers: tuple[Buffer, ...]
     arguments: tuple[Argument, ...]
@@ -69,6 +71,14 @@ class Program:
     """By mangled kernel name; the model of a simulated device needs them."""
 
 
+@dataclass(frozen=True)
+class Turn:
+    """What a timed call found in its buffer set: the key of the filling, and which set it was."""
+
+    key: int
+    index: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class TimingPlan:
     """How long a timing child measures each workload."""
@@ -77,6 +87,8 @@ class TimingPlan:
     max_rounds: int
     target_interval: float
     seconds: float
+    warm: bool = False
+    """Also time calls whose data lie in the L2 cache."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,6 +86,8 @@ class Measured:
     """Relative interquartile range of the baseline's rounds."""
     candidate_spread: float
     cache: Literal["cold", "warm"] = "cold"
+    discarded: int = 0
+    """Rounds left out because the clock was held down or moved."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +116,26 @@ Timing = Measured | Modelled | NotEstablished
 
 
 @dataclass(frozen=True, kw_only=True)
+class Chain:
+    """Device time of a producer, one call and a consumer, where a kernel may start before its producer ends.
+
+    Programmatic dependent launch gains only between kernels, so it is measured between kernels; the
+    times of `Measured` are without it. The producer writes the call's inputs, the consumer reads its set.
+    """
+
+    baseline_us: float
+    candidate_us: float
+    ratio: float
+    """The baseline's chain over the candidate's, each as its launcher launches it."""
+    ratio_low: float
+    """95 % interval of the ratio."""
+    ratio_high: float
+    baseline_waiting_us: float
+    """The same chain with every kernel waiting for the whole one before."""
+    candidate_waiting_us: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class WorkloadResult:
     """One workload that passed: how exact, how fast."""
 
@@ -123,11 +145,17 @@ class WorkloadResult:
     accuracy: tuple[OutputAccuracy, ...]
     """Empty when `checked` is false."""
     baseline_accuracy: tuple[OutputAccuracy, ...] = ()
+    minimum_bytes: int = 0
+    """Bytes that a call must move; 0 where the definition does not say."""
     checked: bool = True
     note: str = ""
     """Why it was not checked, or how far the oracle went."""
     timing: Timing | None = None
-    """None for workloads that do not count for time."""
+    """None for workloads that do not count for time. Cold: nothing of the data lies in a cache."""
+    warm: Timing | None = None
+    """With the data in the L2 cache; None where not asked for, or where they do not fit in half of it."""
+    chain: Chain | None = None
+    """None where no launch asks for programmatic dependent launch."""
     profiles: tuple[KernelProfile, ...] = ()
 
 
@@ -249,12 +277,18 @@ class Passed(Common):
     """Static opcode counts by kernel; empty when no disassembler is installed."""
     findings: tuple[str, ...] = ()
     """Suspicious but not rejecting."""
+    stage_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage: build, baseline (its errors, where unknown), correctness, time, profile."""
     safety: tuple[SafetyCheck, ...] = ()
     """Tools that looked for illegal accesses and races; empty when none was asked for."""
     oracle: str = ""
     """Which oracle decided: `reference_fp64`, `reference on float64 inputs` or `reference as it is`."""
     geomean: Timing | None = None
     """Geometric mean over the timed workloads: a `Measured` or `Modelled` whose times are geometric means."""
+    weighted_geomean: Timing | None = None
+    """The same weighted by how often each workload is served; None where no workload says."""
+    warm_geomean: Timing | None = None
+    """Geometric mean of the warm times, over the workloads that have one."""
 
 
 Evaluation = BuildFailed | Rejected | Crashed | TimedOut | Incorrect | Unsafe | Quarantined | Passed

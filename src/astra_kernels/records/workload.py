@@ -81,6 +81,9 @@ class Workload(Record):
     timed: bool = True
     """Whether the workload counts for time; workloads that the testing agent proposes are checked only *(extension)*."""
 
+    weight: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """How often the workload is served, relative to the others *(extension)*; workloads without one count 1 if any has one."""
+
     @model_validator(mode="after")
     def _custom_is_all_or_nothing(self) -> Self:
         custom = [n for n, s in self.inputs.items() if isinstance(s, CustomInput)]

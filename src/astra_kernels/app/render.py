@@ -102,7 +102,7 @@ def second_look(problem: Problem, name: str, candidate: Candidate, look: SecondL
 def _confirmation(console: Console, confirmation: Confirmation) -> None:
     for name, claim in confirmation.claims.items():
         style = _STYLES.get(claim.verdict, "yellow")
-        console.print(f"  {name}: [{style}]{claim.verdict}[/] {escape(claim.reason)}")
+        console.print(f"  {name}: [{style}]{claim.verdict}[/] ({escape(claim.reason)})")
     for fact in confirmation.facts:
         console.print(escape(f"  {fact}"), style="dim")
     verdict = confirmation.verdict

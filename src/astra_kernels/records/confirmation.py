@@ -124,7 +124,7 @@ def _safe(evaluation: Passed) -> Claim:
     unknown = [f"{c.tool}: {c.detail}" for c in evaluation.safety if c.verdict != "held"]
     if unknown:
         return Claim(verdict="not established", reason="; ".join(unknown))
-    said = "; ".join(f"{c.tool} {c.detail}" for c in evaluation.safety)
+    said = "; ".join(f"{c.tool}: {c.detail}" for c in evaluation.safety)
     return Claim(verdict="held", reason=said)
 
 

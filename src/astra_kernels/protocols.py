@@ -16,8 +16,8 @@ from astra_kernels.records.problem import Problem
 from astra_kernels.records.workload import Workload
 
 Effort = Literal["search", "confirm"]
-"""`search`: one timing process, with counters for the next diagnosis. `confirm`: several processes,
-for figures that are reported."""
+"""`search`: one timing process, with counters for the next diagnosis; of hidden workloads it tells the kinds only.
+`confirm`: several processes, for figures that are reported, and hidden workloads in full."""
 
 
 @dataclass(frozen=True)

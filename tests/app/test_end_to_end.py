@@ -45,7 +45,17 @@ def test_optimize_finds_verifies_and_writes_a_better_kernel(problem, astra, tmp_
     )
     verified = astra("verify", problem, directory, *SIM)
     assert verified.returncode == 0, verified.stdout
+    assert "12 hidden workloads correct" in verified.stdout
+    assert "repeatable: yes (baseline: yes)" in verified.stdout
+    assert "batch invariant: yes (baseline: yes)" in verified.stdout
+    for attempt in result["attempts"]:
+        hidden = [w for w in attempt["evaluation"].get("workloads", ()) if w["hidden"]]
+        assert all(w["kind"] and not w["axes"] and not w["seed"] for w in hidden)
+    second_look = result["second_looks"][0]["evaluation"]
+    assert [w for w in second_look["workloads"] if w["hidden"] and w["axes"] and w["seed"]]
+    assert second_look["hidden_seed"] is not None
     shown = astra("show", "run")
+    assert "12 hidden workloads correct" in shown.stdout
     assert "modelled gain" in shown.stdout
     assert "speedup" not in (shown.stdout + done.stderr).lower()
     assert astra("optimize", "--resume", "run", "--json").stdout == done.stdout, (
@@ -126,6 +136,14 @@ def test_a_bad_candidate_gets_its_outcome(outcome, problem, astra, tmp_path):
     done = astra("verify", problem, "bad.cu", *SIM, "--json")
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["results"][0]["evaluation"]["outcome"] == outcome
+
+
+def test_a_candidate_for_the_public_sizes_is_found_out(problem, astra, tmp_path):
+    known = "i < (columns > 2000 && columns < 30000 ? columns / 8 * 8 : columns)"
+    (tmp_path / "bad.cu").write_text(KERNEL.replace("i < columns", known))
+    done = astra("verify", problem, "bad.cu", *SIM)
+    assert done.returncode == 1, done.stderr
+    assert "decided by a hidden workload: " in done.stdout
 
 
 BAD_BASELINES = {

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from astra_kernels.evaluation.hidden import draw_hidden
 from astra_kernels.evaluation.local import Host, LocalEvaluator
 from astra_kernels.evaluation.redaction import redacted
+from astra_kernels.jobs.hidden import yardstick
 from astra_kernels.records.candidate import Candidate
-from astra_kernels.records.evaluation import Passed
+from astra_kernels.records.evaluation import OutputAccuracy, Passed
 
 from .conftest import KERNEL, REFERENCE, edited, norm_problem
 
@@ -90,6 +92,19 @@ def test_what_the_reference_fails_on_counts_for_nobody(judge, trouble):
     assert any("reference" in d.reason for d in outcome.dropped)
 
 
+def test_one_lucky_element_is_no_yardstick():
+    def error(ulp, output="y"):
+        return OutputAccuracy(
+            output=output, max_ulp=ulp, rms_ulp=ulp / 2, mismatches=0, elements=9, max_abs=0
+        )
+
+    public = {"a": (error(1.0), error(7.0, "z")), "b": (error(2.0),), "c": (error(90.0),)}
+    (lucky,) = yardstick((error(0.01),), public)
+    assert (lucky.max_ulp, lucky.rms_ulp) == (2.0, 1.0)
+    assert yardstick((error(3.0),), public) == (error(3.0),)
+    assert yardstick((error(0.01),), {}) == (error(0.01),)
+
+
 def numbers_in(value):
     return set(re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", json.dumps(value)))
 
@@ -146,8 +161,6 @@ def test_a_search_is_told_of_passed_hidden_workloads_the_kinds(judge):
 
 def test_search_and_confirmation(tmp_path, toolchain, build_cache):
     """The same wrong candidate, as a search and as a confirmation get it."""
-    import os
-
     problem = norm_problem()
     host = Host(
         scratch=tmp_path, environment=dict(os.environ), data_root=tmp_path, builds=build_cache

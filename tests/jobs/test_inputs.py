@@ -14,7 +14,7 @@ from .staging import silu_spec, workload
 
 DISTRIBUTIONS = (
     *("normal", "uniform", "zeros", "ones", "large", "small", "denormal"),
-    *("infinities", "nans", "ties", "sorted", "constant_rows"),
+    *("infinities", "nans", "ties", "sorted", "constant_rows", "scaled_rows", "extremes"),
 )
 
 
@@ -32,7 +32,7 @@ def wide(values):
 def test_every_type_has_every_distribution(dtype, distribution, shape):
     values = draw(generator(), dtype, shape, distribution)
     assert (values.shape, values.dtype) == (shape, numpy_dtype(dtype))
-    if distribution not in ("infinities", "nans"):
+    if distribution not in ("infinities", "nans", "extremes"):
         assert np.isfinite(wide(values)).all()
     again = draw(generator(), dtype, shape, distribution)
     assert values.tobytes() == again.tobytes()
@@ -74,6 +74,21 @@ def test_sorted_and_constant_rows():
     assert np.unique(constant[:, 0]).size > 1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_in_some_scaled_rows_an_epsilon_decides(dtype):
+    squares = (wide(draw(generator(), dtype, (200, 64), "scaled_rows")) ** 2).mean(axis=1)
+    assert (squares < 1e-6).mean() > 0.2
+    assert (squares > 1e-2).mean() > 0.2
+
+
+def test_extremes_meet_and_go_to_minus_infinity():
+    one, other = (wide(draw(generator(s), "float32", (2000,), "extremes")) for s in (1, 2))
+    assert 0.05 < np.isneginf(one).mean() < 0.25
+    assert not np.isposinf(one).any()
+    assert (one == other).mean() > 0.1
+    assert (np.isneginf(one) & np.isneginf(other)).any()
+
+
 def test_an_unknown_distribution_names_the_known_ones():
     with pytest.raises(UserError, match="constant_rows"):
         draw(generator(), "float32", (1,), "cauchy")
@@ -96,6 +111,9 @@ class TestSources:
             "def make(axes_and_scalars, device):\n"
             "    shape = (axes_and_scalars['tokens'], axes_and_scalars['two_hidden'])\n"
             "    return {'input': np.full(shape, np.random.rand(), np.float16)}\n"
+            "def rare(axes_and_scalars, device):\n"
+            "    made = make(axes_and_scalars, device)\n"
+            "    made['input'][0, 0] = -np.inf\n    made['input'][0, 1] = 9\n    return made\n"
             "def wrong(axes_and_scalars, device):\n    return {'input': np.zeros(3, np.float16)}\n"
         )
         return Reference(path)
@@ -132,6 +150,20 @@ class TestSources:
         custom = InputSpec(type="custom")
         first = self.make(spec, custom, reference, tmp_path)
         assert np.array_equal(first, self.make(spec, custom, reference, tmp_path))
+
+    def test_what_is_rare_in_custom_inputs_is_made_common(self, reference, tmp_path):
+        common = InputSpec(type="custom", distribution="extremes")
+        spec = silu_spec(custom_inputs_entrypoint="rare")
+        once = self.make(spec, InputSpec(type="custom"), reference, tmp_path)
+        often = self.make(spec, common, reference, tmp_path)
+        assert np.isneginf(once).sum() == 1
+        assert np.isneginf(often).sum() > 3
+        assert set(np.unique(often)) <= set(np.unique(once)), "only values that the function makes"
+        finite = silu_spec(custom_inputs_entrypoint="make")
+        left = self.make(finite, common, reference, tmp_path)
+        assert np.array_equal(
+            left, self.make(finite, InputSpec(type="custom"), reference, tmp_path)
+        )
 
     def test_a_custom_function_must_fit(self, reference, tmp_path):
         spec = silu_spec(custom_inputs_entrypoint="wrong")

@@ -125,7 +125,8 @@ def judged(problem: Problem, results: Iterable[Judged]) -> None:
 def _hidden(console: Console, evaluation: Evaluation) -> None:
     """How hidden workloads went, and whether the bits are the same again and in another batch, beside the baseline."""
     if evaluation.hidden:
-        console.print(escape(f"decided by a hidden workload: {evaluation.hidden}"))
+        seed = "" if evaluation.hidden_seed is None else f" (of seed {evaluation.hidden_seed})"
+        console.print(escape(f"decided by a hidden workload: {evaluation.hidden}{seed}"))
     if not isinstance(evaluation, Passed):
         return
     right = sum(w.hidden for w in evaluation.workloads)

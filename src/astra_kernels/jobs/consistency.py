@@ -21,7 +21,7 @@ from astra_kernels.records.evaluation import Consistency, Incorrect
 
 REPEATED = 2
 """Workloads of a set that are called twice, and as many whose smaller batches are called."""
-_MOST_ELEMENTS, _MOST_ELEMENTS_SIMULATED = 1 << 26, 1 << 20
+_MOST_ELEMENTS, _MOST_ELEMENTS_SIMULATED = 1 << 24, 1 << 20
 _ATOMICS = ("ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDAS", "UREDGR")
 _REDUCING_COPIES = ("UTMAREDG", "UBLKRED")
 _FLOATING = ("F16", "BF16", "F32", "F64", "CAS", "CAST")

@@ -2,7 +2,7 @@
 
 from example_problems import each_problem
 
-from astra_kernels.languages.cuda.admission import examine
+from astra_kernels.languages.cuda.admission import examine_symbols
 
 
 @each_problem(compiled=True)
@@ -25,5 +25,5 @@ def test_loads_are_sixteen_bytes_wide(built, name):
 
 @each_problem(compiled=True)
 def test_it_asks_for_nothing_that_a_candidate_may_not(built, name):
-    found = examine(built(name).symbols, None)
+    found = examine_symbols(built(name).symbols, None)
     assert not [f for f in found if f.weight == "rejecting"]

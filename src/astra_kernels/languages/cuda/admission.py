@@ -22,7 +22,7 @@ def _names(text: str, suffixes: tuple[str, ...] = ("",)) -> frozenset[str]:
 _CUDA_RUNTIME = _names(
     """
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel __cudaLaunchKernel
-    cudaStreamIsCapturing cudaMemsetAsync cudaMemcpyAsync cudaMallocAsync cudaFreeAsync
+    cudaMemsetAsync cudaMemcpyAsync cudaMallocAsync cudaFreeAsync
     """,
     suffixes=("", "_ptsz"),  # the second is the per-thread default stream's
 ) | _names(
@@ -152,6 +152,7 @@ def examine_symbols(
 # nvcc's host stub of a `__device__` function with external linkage calls it, so honest code imports
 # it; a launcher that really exits ends its own process, and that is a crash.
 _STUB_EXIT = "exit"
+_CAPTURE = _names("cudaStreamIsCapturing", suffixes=("", "_ptsz"))
 
 
 def _imports(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iterator[Finding]:
@@ -160,7 +161,10 @@ def _imports(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iter
         if symbol in known:
             continue
         weight = _weight(symbol)
-        if symbol == _STUB_EXIT:
+        if symbol in _CAPTURE:
+            reason = "the launcher may behave differently while it is captured"
+            yield Finding("imported-symbol", symbol, "suspicious", reason)
+        elif symbol == _STUB_EXIT:
             reason = (
                 "nvcc's stub of a __device__ function that is not static, or a launcher that exits"
             )

@@ -48,7 +48,8 @@ LOOKALIKES = (
         (
             (
                 LAUNCH,
-                "void* scratch; if (cudaMallocAsync(&scratch, 4096, stream)) return 2;\n  cudaMemsetAsync(scratch, 0, 4096, stream);",
+                "void* scratch; if (cudaMallocAsync(&scratch, 4096, stream)) return 2;\n"
+                "  cudaMemsetAsync(scratch, 0, 4096, stream);",
             ),
             ("// after the launch", "cudaFreeAsync(scratch, stream);"),
         ),
@@ -59,7 +60,8 @@ LOOKALIKES = (
         (
             (
                 DEVICE,
-                "__constant__ float ones[2048] = {1.0f, 1.0f};\nstatic __device__ const float halves[4] = {0.5f, 0.5f, 0.5f, 0.5f};",
+                "__constant__ float ones[2048] = {1.0f, 1.0f};\n"
+                "static __device__ const float halves[4] = {0.5f, 0.5f, 0.5f, 0.5f};",
             ),
             ("1.0f + expf", "ones[i & 1] + expf"),
             (
@@ -124,7 +126,8 @@ LOOKALIKES = (
             ),
             (
                 LAUNCH,
-                "auto launch_0 = [] { return 0; };\n  int code = with([&] { switch (0) { CASE(0); } return 1; });\n  if (code) return code;",
+                "auto launch_0 = [] { return 0; };\n  int code = with([&] { switch (0) { CASE(0); } return 1; });\n"
+                "  if (code) return code;",
             ),
         ),
     ),
@@ -142,7 +145,8 @@ LOOKALIKES = (
         (
             (
                 "float x = __half2float(in[row * 2 * hidden + i]);",
-                'unsigned short bits;\n    asm volatile("ld.global.nc.u16 %0, [%1];" : "=h"(bits) : "l"(in + row * 2 * hidden + i));\n'
+                'unsigned short bits;\n    asm volatile("ld.global.nc.u16 %0, [%1];"'
+                ' : "=h"(bits) : "l"(in + row * 2 * hidden + i));\n'
                 "    float x = __half2float(__ushort_as_half(bits));",
             ),
         ),
@@ -153,7 +157,8 @@ LOOKALIKES = (
         (
             (
                 HOST,
-                "#define CHECK(x) if (x) return failed(__FILE__, __LINE__)\nstatic int failed(const char* file, int line) { return line + (file == nullptr); }",
+                "#define CHECK(x) if (x) return failed(__FILE__, __LINE__)\n"
+                "static int failed(const char* file, int line) { return line + (file == nullptr); }",
             ),
             (LAUNCH, "CHECK(tokens < 0);"),
         ),

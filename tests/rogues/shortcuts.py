@@ -4,7 +4,10 @@ from .edits import KERNEL, STORE, before
 from .rogue import Rogue
 
 _HIDDEN, _SHARED, _PDL = "hidden workloads", "shared memory checks", "pdl check"
-GO = "silu<<<static_cast<unsigned>(tokens), 128, 0, stream>>>(\n      static_cast<__half*>(out), static_cast<const __half*>(in), hidden);"
+GO = (
+    "silu<<<static_cast<unsigned>(tokens), 128, 0, stream>>>(\n"
+    "      static_cast<__half*>(out), static_cast<const __half*>(in), hidden);"
+)
 PDL_LAUNCH = """\
 cudaLaunchAttribute early[1];
   early[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -16,6 +16,9 @@ _OBJECT, _SYMTAB = 1, 2
 _GLOBAL = (".nv.global", ".nv.global.init")
 _NO_VARIABLE = re.compile(r"\$str\w*|.*__PRETTY_FUNCTION__.*|.*__func__.*|.*__FUNCTION__.*")
 
+_TAG = re.compile(r"__cpo|placeholders|4cuda3std")
+"""Empty objects of CCCL's headers, which stand for functions."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -62,5 +65,6 @@ def _variables(image: bytes) -> Iterator[Kept]:
             if symbol.kind != _OBJECT or not 0 < symbol.section < len(sections):
                 continue
             name = sections[symbol.section].name
-            if name in _GLOBAL and not _NO_VARIABLE.fullmatch(symbol.name):
+            tag = symbol.size == 1 and _TAG.search(symbol.name)
+            if name in _GLOBAL and not tag and not _NO_VARIABLE.fullmatch(symbol.name):
                 yield Kept(symbol.name, symbol.size)

@@ -8,6 +8,7 @@ What the baseline's sources say as well is allowed. The binary decides where it 
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 from astra_kernels.languages.cuda.assembly import assemblies
 from astra_kernels.languages.cuda.findings import Finding
@@ -214,12 +215,25 @@ def _names(path: str, tokens: tuple[Token, ...]) -> Iterator[Finding]:
 def _pasting(path: str, tokens: tuple[Token, ...], macros: Macros) -> Iterator[Finding]:
     pasting = {name for name, body in macros.items() if any(one.text == "##" for one in body)}
     for index, token in enumerate(tokens):
-        pieces: list[str] = []
+        pairs: list[tuple[str, str]] = []
         if token.text == "##" and token.directive and 0 < index < len(tokens) - 1:
-            pieces = [tokens[index - 1].text, tokens[index + 1].text]
+            pairs = [(tokens[index - 1].text, tokens[index + 1].text)]
         elif token.text in pasting and not token.directive:
-            pieces = [t.text for t in _enclosed(tokens, index + 1, "(", ")") if t.kind != "mark"]
-        joined = "".join(pieces)
-        if len(pieces) > 1 and (_PASTED.fullmatch(joined) or _PREFIX.fullmatch(pieces[0])):
-            reason = "a name is put together from pieces"
-            yield Finding("pasted-name", joined, "suspicious", reason, f"{path}:{token.line}")
+            pairs = list(pairwise(_arguments(_enclosed(tokens, index + 1, "(", ")"))))
+        for first, second in pairs:
+            started = token.text == "##" and _PREFIX.fullmatch(first)
+            if first and second and (started or _PASTED.fullmatch(first + second)):
+                reason = "a name is put together from pieces"
+                place = f"{path}:{token.line}"
+                yield Finding("pasted-name", first + second, "suspicious", reason, place)
+
+
+def _arguments(enclosed: list[Token]) -> list[str]:
+    """The arguments of a macro; "" for one that is more than a name."""
+    arguments: list[list[Token]] = [[]]
+    for token in enclosed[1:]:
+        if token.text == "," and token.kind == "mark":
+            arguments.append([])
+        else:
+            arguments[-1].append(token)
+    return [one[0].text if len(one) == 1 and one[0].kind == "name" else "" for one in arguments]

@@ -1,8 +1,9 @@
 """Every baseline builds as it stands, in a way that a framework would ship."""
 
-from example_problems import each_problem
+from example_problems import EXAMPLES, each_problem
 
-from astra_kernels.languages.cuda.admission import examine
+from astra_kernels.importers.problem_dir import load_problem
+from astra_kernels.languages.cuda.admission import Submission, examine
 
 
 @each_problem(compiled=True)
@@ -25,5 +26,6 @@ def test_loads_are_sixteen_bytes_wide(built, name):
 
 @each_problem(compiled=True)
 def test_it_asks_for_nothing_that_a_candidate_may_not(built, name):
-    found = examine(built(name).symbols, None)
+    sources, library = load_problem(EXAMPLES / name).baseline.sources, built(name)
+    found = examine(Submission(sources, library.library.read_bytes(), library.symbols), None)
     assert not [f for f in found if f.weight == "rejecting"]

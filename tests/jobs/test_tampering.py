@@ -24,6 +24,12 @@ def tampered(statement, text=FAST):
     return text.replace('extern "C" int silu_and_mul', SYSTEM_CALL).replace(LAUNCH, statement)
 
 
+@pytest.fixture
+def judge_tampered(judge_job):
+    """The baseline has the system call too, so that admission lets it pass and what follows is tested."""
+    return lambda statement: judge_job(tampered(statement), tampered(""))
+
+
 def line(fields):
     escaped = fields.replace('"', '\\"')
     return f'"{escaped}\\n"'
@@ -36,30 +42,30 @@ LEAVE = "sys(231, 0, 0, 0);"
 
 
 @pytest.mark.parametrize("words", [END, MACHINE, DONE])
-def test_lines_at_guessed_descriptors_reach_nobody(judge_job, words):
-    assert isinstance(judge_job(tampered(f"say({words}, 3, 64);")), Passed)
+def test_lines_at_guessed_descriptors_reach_nobody(judge_tampered, words):
+    assert isinstance(judge_tampered(f"say({words}, 3, 64);"), Passed)
 
 
 @pytest.mark.parametrize("words", [END, MACHINE, DONE, line("[1]"), line("\\\\xff")])
-def test_lines_at_every_descriptor_are_noticed(judge_job, words):
-    outcome = judge_job(tampered(f"say({words}, 3, 1 << 16);"))
+def test_lines_at_every_descriptor_are_noticed(judge_tampered, words):
+    outcome = judge_tampered(f"say({words}, 3, 1 << 16);")
     assert (outcome.outcome, outcome.rule) == ("rejected", "tampered")
 
 
 @pytest.mark.parametrize("last", [64, 1 << 16])
-def test_a_forged_end_is_no_result(judge_job, last):
-    outcome = judge_job(tampered(f"say({END}, 3, {last}); {LEAVE}"))
+def test_a_forged_end_is_no_result(judge_tampered, last):
+    outcome = judge_tampered(f"say({END}, 3, {last}); {LEAVE}")
     assert outcome.outcome in ("crashed", "rejected")
 
 
-def test_a_flood_does_not_take_the_whole_deadline(judge_job):
+def test_a_flood_does_not_take_the_whole_deadline(judge_tampered):
     flood = (
         "static char junk[1 << 20]; for (auto& c : junk) c = 65;"
         "for (int fd = 3; fd < 1 << 16; fd++)"
         "  if (sys(1, fd, (long)junk, 1) == 1)"
         "    while (sys(1, fd, (long)junk, sizeof junk) > 0) {}"
     )
-    outcome = judge_job(tampered(flood))
+    outcome = judge_tampered(flood)
     assert outcome.outcome == "crashed"
     assert "MiB" in outcome.detail
     assert outcome.wall_s < 40

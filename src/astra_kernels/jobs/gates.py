@@ -35,6 +35,7 @@ from astra_kernels.languages.cuda.outcome import BuildFailure, Built
 from astra_kernels.records.evaluation import (
     Evaluation,
     Passed,
+    Rejected,
     SafetyCheck,
     WorkloadResult,
 )
@@ -141,7 +142,7 @@ class Gates:
             return build_failed(built, self._shop.deadline_s)
         baseline = sound_baseline(builds["baseline"].result()) if "baseline" in builds else None
         self.sandbox = built.sandbox
-        rejected, findings = admission(built, baseline)
+        rejected, findings = self._admission(built, baseline)
         if rejected is not None:
             return rejected
         disassembly = pool.submit(sass_mix, built, self._shop.toolchain)
@@ -220,6 +221,20 @@ class Gates:
             baseline = known.observed.summary(axis, self._spec.baseline_consistency)
         mix = {} if checked.observed.disagreement is None else disassembly.result()[0]
         return weigh(checked.observed, (own, baseline), mix, alone=alone)
+
+    def _admission(
+        self, built: Built, baseline: Built | None
+    ) -> tuple[Rejected | None, tuple[str, ...]]:
+        """The admission gate; a baseline that was not needed so far is built once something is found."""
+        spec, shop = self._spec, self._shop
+        subject = shop.submission(spec.subject, built)
+        if spec.candidate is None:
+            return admission(subject, None)
+        found = admission(subject, shop.submission(spec.baseline, baseline))
+        if baseline is None and found != (None, ()):
+            baseline = sound_baseline(shop.build(spec.baseline))
+            return admission(subject, shop.submission(spec.baseline, baseline))
+        return found
 
     def _subject(self, built: Built, program: ProgramSpec, known: Known | None) -> Subject:
         return Subject(

@@ -10,8 +10,9 @@ from pathlib import Path
 from astra_kernels.errors import ProblemError, UserError
 from astra_kernels.jobs.spec import ProgramSpec
 from astra_kernels.jobs.wire import Program
-from astra_kernels.languages.cuda.admission import examine
+from astra_kernels.languages.cuda.admission import Submission, examine
 from astra_kernels.languages.cuda.build import build
+from astra_kernels.languages.cuda.cache import machine_faults
 from astra_kernels.languages.cuda.diagnostics import Diagnostic
 from astra_kernels.languages.cuda.outcome import BuildFailure, Built
 from astra_kernels.languages.cuda.request import BuildRequest
@@ -50,13 +51,33 @@ class Workshop:
             MachineFault: the disk is full or no process can be started.
         """
         request = BuildRequest(
-            sources=_sources(self.job_dir / program.directory, program.sources),
+            sources=self.sources(program),
             flags=program.flags,
             arch=program.arch,
             include_dirs=tuple(Path(p) for p in program.include_dirs),
             entry_symbols=(program.entry_symbol,),
         )
         return build(request, self.toolchain, self.cache_dir, self.deadline_s)
+
+    def sources(self, program: ProgramSpec) -> dict[str, str]:
+        """Text of a program's sources by path.
+
+        Raises:
+            UserError: a file is missing or is no text.
+        """
+        return _sources(self.job_dir / program.directory, program.sources)
+
+    def submission(self, program: ProgramSpec, built: Built | None) -> Submission:
+        """A program as the admission rules see it; `built` is None for one that was not built.
+
+        Raises:
+            UserError: a source file is missing.
+            MachineFault: the library cannot be read.
+        """
+        if built is None:
+            return Submission(self.sources(program))
+        with machine_faults(f"{built.library} cannot be read"):
+            return Submission(self.sources(program), built.library.read_bytes(), built.symbols)
 
     def start(self, programs: Mapping[str, ProgramSpec]) -> dict[str, Future[Built | BuildFailure]]:
         """Builds several programs at the same time."""
@@ -74,14 +95,19 @@ def build_failed(failure: BuildFailure, limit_s: float) -> Evaluation:
     return BuildFailed(device="", messages=messages, log=failure.log)
 
 
-def admission(subject: Built, baseline: Built | None) -> tuple[Rejected | None, tuple[str, ...]]:
-    """The verdict of the admission rules and the findings that are only suspicious."""
-    findings = examine(subject.symbols, None if baseline is None else baseline.symbols)
+def admission(
+    subject: Submission, baseline: Submission | None
+) -> tuple[Rejected | None, tuple[str, ...]]:
+    """The verdict of the admission rules and the findings that are only suspicious.
+
+    Without a baseline to compare with, the subject is the baseline, and nothing rejects it: what it does,
+    its candidates may do.
+    """
+    findings = examine(subject, baseline)
     for finding in findings:
-        if finding.weight == "rejecting":
-            detail = f"{finding.symbol}: {finding.reason}"
-            return Rejected(device="", rule=finding.rule, detail=detail), ()
-    return None, tuple(f"{f.symbol}: {f.reason}" for f in findings)
+        if finding.weight == "rejecting" and baseline is not None:
+            return Rejected(device="", rule=finding.rule, detail=str(finding)), ()
+    return None, tuple(map(str, findings))
 
 
 def sound_baseline(built: Built | BuildFailure, outcome: Evaluation | None = None) -> Built:

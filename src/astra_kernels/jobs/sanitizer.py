@@ -29,8 +29,6 @@ from astra_kernels.jobs.wire import Call, Event, Request
 from astra_kernels.records.evaluation import SafetyCheck, Unsafe
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-HIDDEN = "hidden"
-"""How the names of workloads begin that no agent has seen."""
 _COMMON = ("--show-backtrace", "device", "--print-limit", "20", "--strip-paths", "no")
 _OWN: dict[str, tuple[tuple[str, str], ...]] = {
     # a launcher may ask what fails, such as for an attribute; what it returns is judged elsewhere
@@ -229,9 +227,9 @@ def small_workloads(spec: JobSpec) -> list[WorkloadSpec]:
     """The smallest public workload, the smallest of an odd size, the smallest hidden one; each once."""
     by_size = sorted(spec.workloads, key=lambda w: total_elements(spec, w))
     some = [w for w in by_size if total_elements(spec, w)]
-    public = [w for w in some if not w.uuid.startswith(HIDDEN)]
+    public = [w for w in some if not w.hidden]
     odd = [w for w in public if any(extent > 1 and extent % 2 for extent in w.axes.values())]
-    hidden = [w for w in some if w.uuid.startswith(HIDDEN)]
+    hidden = [w for w in some if w.hidden]
     chosen = [*public[:1], *odd[:1], *hidden[:1]]
     return list({w.uuid: w for w in chosen}.values())
 

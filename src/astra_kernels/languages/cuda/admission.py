@@ -1,18 +1,18 @@
-"""Whether a built candidate keeps to what a kernel launcher needs, judged by its dynamic symbols.
+"""Whether a candidate keeps to what a kernel launcher needs: its symbols, its binary, its sources.
 
-The first version of gate 2: names only. It stops what is done openly (threads, clocks, files, other
-CUDA libraries, code that runs on loading); raw system calls in inline assembly are for the sandbox.
+Each rule is relative to the baseline: what the baseline does, a candidate may do. A rule that can tell
+an honest candidate from a cheat rejects; one that cannot only shows what it found.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
+from astra_kernels.languages.cuda.device_memory import device_memory_findings, kept_variables
 from astra_kernels.languages.cuda.elf import LibrarySymbols
-
-Rule = Literal["imported-symbol", "needed-library", "load-time-code"]
-Weight = Literal["rejecting", "suspicious"]
+from astra_kernels.languages.cuda.findings import Finding, Weight
+from astra_kernels.languages.cuda.load_time import load_time_findings, read_load_time
+from astra_kernels.languages.cuda.source_rules import source_findings
 
 
 def _names(text: str, suffixes: tuple[str, ...] = ("",)) -> frozenset[str]:
@@ -22,7 +22,7 @@ def _names(text: str, suffixes: tuple[str, ...] = ("",)) -> frozenset[str]:
 _CUDA_RUNTIME = _names(
     """
     cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel __cudaLaunchKernel
-    cudaStreamIsCapturing cudaMemsetAsync cudaMemcpyAsync cudaMallocAsync cudaFreeAsync
+    cudaMemsetAsync cudaMemcpyAsync cudaMallocAsync cudaFreeAsync
     """,
     suffixes=("", "_ptsz"),  # the second is the per-thread default stream's
 ) | _names(
@@ -82,34 +82,60 @@ _LIBRARIES = re.compile(
     r"|ld-linux-[\w\-]+\.so\.\d"
 )
 
-_OWN_INITIALISERS = ("frame_dummy", "_ZL24__sti____cudaRegisterAllv")
 _OWN_FINALISERS = ("__do_global_dtors_aux",)
 _ONCE = ("frame_dummy", "__do_global_dtors_aux")
-_STATIC_OBJECTS = "_GLOBAL__sub_I_"
 _IOSTREAM_INITIALISER = "_ZNSt8ios_base4InitC1Ev"  # what including <iostream> alone imports
 
 _IOSTREAM_FINALISER = "_ZNSt8ios_base4InitD1Ev"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing about a library that an honest kernel does not need.
+class Submission:
+    """A program as the rules see it.
 
     Attributes:
-        rule: which rule it breaks.
-        symbol: the name at fault.
-        weight: "rejecting" ends the candidate; "suspicious" is shown in reports.
-        reason: what the rule says, in words.
+        sources: text by path.
+        library: the bytes of what was built from them; None for a baseline that was not built.
+        symbols: its dynamic symbols; None likewise.
     """
 
-    rule: Rule
-    symbol: str
-    weight: Weight
-    reason: str
+    sources: Mapping[str, str]
+    library: bytes | None = None
+    symbols: LibrarySymbols | None = None
+
+    @property
+    def cuda_files(self) -> int:
+        """How many files nvcc compiles as CUDA."""
+        return sum(path.endswith(".cu") for path in self.sources)
 
 
-def examine(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> tuple[Finding, ...]:
-    """Lists what a candidate's library asks for beyond a launcher's needs and its baseline's.
+def examine(candidate: Submission, baseline: Submission | None) -> tuple[Finding, ...]:
+    """Lists what a candidate asks for beyond a launcher's needs and what its baseline does.
+
+    Args:
+        candidate: sources and library of the candidate.
+        baseline: those of the baseline; None when the baseline itself is examined.
+
+    Raises:
+        ElfError: a library is damaged.
+    """
+    findings = [*source_findings(candidate.sources, baseline.sources if baseline else {})]
+    if candidate.symbols is not None:
+        findings += examine_symbols(candidate.symbols, baseline.symbols if baseline else None)
+    if candidate.library is not None:
+        other = baseline.library if baseline else None
+        theirs = None if other is None else read_load_time(other)
+        load_time = read_load_time(candidate.library)
+        findings += load_time_findings(load_time, candidate.cuda_files, theirs)
+        kept = kept_variables(candidate.library)
+        findings += device_memory_findings(kept, kept_variables(other) if other else ())
+    return tuple(findings)
+
+
+def examine_symbols(
+    candidate: LibrarySymbols, baseline: LibrarySymbols | None
+) -> tuple[Finding, ...]:
+    """Lists what a library imports, loads and resolves beyond a launcher's needs.
 
     Args:
         candidate: symbols of the candidate's library.
@@ -119,13 +145,14 @@ def examine(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> tuple
     return (
         *_imports(candidate, baseline),
         *_libraries(candidate, baseline),
-        *_load_time_code(candidate, baseline),
+        *_unloading(candidate, baseline),
     )
 
 
 # nvcc's host stub of a `__device__` function with external linkage calls it, so honest code imports
 # it; a launcher that really exits ends its own process, and that is a crash.
 _STUB_EXIT = "exit"
+_CAPTURE = _names("cudaStreamIsCapturing", suffixes=("", "_ptsz"))
 
 
 def _imports(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iterator[Finding]:
@@ -134,7 +161,10 @@ def _imports(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iter
         if symbol in known:
             continue
         weight = _weight(symbol)
-        if symbol == _STUB_EXIT:
+        if symbol in _CAPTURE:
+            reason = "the launcher may behave differently while it is captured"
+            yield Finding("imported-symbol", symbol, "suspicious", reason)
+        elif symbol == _STUB_EXIT:
             reason = (
                 "nvcc's stub of a __device__ function that is not static, or a launcher that exits"
             )
@@ -167,25 +197,14 @@ def _libraries(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> It
             yield Finding("needed-library", name, "rejecting", reason)
 
 
-def _load_time_code(
-    candidate: LibrarySymbols, baseline: LibrarySymbols | None
-) -> Iterator[Finding]:
-    """Finds constructors, destructors and resolvers that nvcc and iostream do not account for."""
-    known = (
-        {*baseline.initialisers, *baseline.finalisers, *baseline.resolvers} if baseline else set()
-    )
-    expected = {*_OWN_INITIALISERS, *_OWN_FINALISERS, *known}
-    functions = (*candidate.initialisers, *candidate.finalisers, *candidate.resolvers)
-    iostream = _IOSTREAM_INITIALISER in candidate.imported
-    for symbol in functions:
-        if symbol in expected:
-            continue
-        if not symbol.startswith(_STATIC_OBJECTS):
+def _unloading(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iterator[Finding]:
+    """Finds destructors and resolvers that the C runtime does not account for."""
+    known = {*baseline.finalisers, *baseline.resolvers} if baseline else set()
+    for symbol in (*candidate.finalisers, *candidate.resolvers):
+        if symbol not in known and symbol not in _OWN_FINALISERS:
             reason = "code of its own runs when the library is loaded or unloaded"
             yield Finding("load-time-code", symbol, "rejecting", reason)
-        elif not iostream:
-            reason = "objects with constructors are built when the library is loaded"
-            yield Finding("load-time-code", symbol, "suspicious", reason)
+    functions = (*candidate.initialisers, *candidate.finalisers)
     for symbol in _ONCE:
         if functions.count(symbol) > 1:
             reason = "a second function carries the name of the C runtime's own"

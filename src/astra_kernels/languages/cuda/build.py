@@ -26,7 +26,11 @@ _OUTPUT_FILE_BYTES = 512 * 1024**2
 _LIBRARY = "library.so"
 _MOST_THREADS = 8
 _DISK_FULL_BYTES = 32 * 1024**2
-_HOST_SETS = ("-shared", "-cudart", "none", "-Xcompiler", "-fPIC", "-Xlinker", "--no-undefined")
+# Relocations are kept for `load_time`. Unique symbols would be shared by two libraries of one process.
+_HOST_SETS = (
+    *("-shared", "-cudart", "none", "-Xcompiler", "-fPIC", "-Xcompiler", "-fno-gnu-unique"),
+    *("-Xlinker", "--no-undefined", "-Xlinker", "--emit-relocs"),
+)
 _DEVICE_SETS = ("-lineinfo", "--no-compress", "--resource-usage")
 
 

@@ -24,7 +24,7 @@ from astra_kernels.languages.cuda.request import BuildRequest
 from astra_kernels.languages.cuda.resources import KernelResources
 from astra_kernels.languages.cuda.toolchain import Toolchain
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class BuildCache:

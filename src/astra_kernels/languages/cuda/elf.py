@@ -57,12 +57,15 @@ class LibrarySymbols:
 
 
 @dataclass(frozen=True, slots=True)
-class _Symbol:
+class Symbol:
+    """One entry of a symbol table; `section` 0 means that it is defined elsewhere."""
+
     name: str
     kind: int
     binding: int
     section: int
     address: int
+    size: int
 
 
 def read_symbols(data: bytes) -> LibrarySymbols:
@@ -71,7 +74,7 @@ def read_symbols(data: bytes) -> LibrarySymbols:
     Raises:
         ElfError: the bytes are not a little-endian 64-bit ELF file, or are damaged.
     """
-    with _damage_reported():
+    with damage_reported():
         sections = read_sections(data)
         dynamic = list(_symbols(data, sections, _DYNSYM))
         local = list(_symbols(data, sections, _SYMTAB))
@@ -102,7 +105,7 @@ def read_sections(data: bytes) -> list[Section]:
     """
     if data[:6] != b"\x7fELF\x02\x01":
         raise ElfError("not a little-endian 64-bit ELF file")
-    with _damage_reported():
+    with damage_reported():
         table = struct.unpack_from("<Q", data, 40)[0]
         size, count, names = struct.unpack_from("<HHH", data, 58)
         headers = [struct.unpack_from("<IIQQQQI", data, table + i * size) for i in range(count)]
@@ -126,7 +129,7 @@ def embedded_cubins(library: bytes) -> Iterator[bytes]:
         start = fatbin.find(b"\x7fELF\x02\x01")
         while start >= 0:
             image = fatbin[start:]
-            with _damage_reported():
+            with damage_reported():
                 is_cubin = struct.unpack_from("<H", image, 18)[0] == _EM_CUDA
                 length = _extent(image) if is_cubin else 0
             if is_cubin:
@@ -135,7 +138,8 @@ def embedded_cubins(library: bytes) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def _damage_reported() -> Iterator[None]:
+def damage_reported() -> Iterator[None]:
+    """Turns whatever reading a damaged file raises into an ElfError."""
     try:
         yield
     except ElfError:
@@ -156,14 +160,39 @@ def _extent(image: bytes) -> int:
     return max(ends)
 
 
-def _symbols(data: bytes, sections: list[Section], kind: int) -> Iterator[_Symbol]:
-    for table in sections:
+def symbol_table(data: bytes, sections: list[Section], index: int) -> list[Symbol]:
+    """Reads one symbol table, the empty first entry included.
+
+    Raises:
+        ElfError: it reaches beyond the file.
+    """
+    with damage_reported():
+        table = sections[index]
+        strings = sections[table.link].offset
+        symbols: list[Symbol] = []
+        for offset in range(table.offset, table.offset + table.size, 24):
+            name, info, _, section, address, size = struct.unpack_from("<IBBHQQ", data, offset)
+            text = _text(data, strings + name)
+            symbols.append(Symbol(text, info & 15, info >> 4, section, address, size))
+        return symbols
+
+
+def initialiser_addresses(data: bytes) -> tuple[int, ...]:
+    """Addresses of the functions that run when a library is loaded, in order.
+
+    Raises:
+        ElfError: the library is damaged.
+    """
+    with damage_reported():
+        sections = read_sections(data)
+        kinds = (_PREINIT_ARRAY, _INIT_ARRAY)
+        return tuple(_array(data, sections, _relocated(data, sections), kinds))
+
+
+def _symbols(data: bytes, sections: list[Section], kind: int) -> Iterator[Symbol]:
+    for index, table in enumerate(sections):
         if table.kind == kind:
-            strings = sections[table.link].offset
-            for offset in range(table.offset + 24, table.offset + table.size, 24):
-                name, info, _, section, address = struct.unpack_from("<IBBHQ", data, offset)
-                text = _text(data, strings + name)
-                yield _Symbol(text, info & 15, info >> 4, section, address)
+            yield from symbol_table(data, sections, index)[1:]
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:

@@ -24,10 +24,9 @@ HARNESS = (
         name="legacy-stream",
         trick="ignores the stream argument: the work is on the default stream",
         edits=((STREAM, "128, 0, cudaStreamLegacy"),),
-        sim="rejected",
+        sim="rejected:stream",
         gpu="rejected:capture",
-        why="the call cannot be captured",
-        pending={"sim": "stream check on simulated devices"},
+        why="a simulated device refuses work on another stream; on a GPU the call cannot be captured",
     ),
     refused(
         "own-stream",
@@ -86,7 +85,6 @@ HARNESS = (
         sim="incorrect",
         gpu="incorrect|quarantined",
         why="outputs of timed calls are judged",
-        pending={"sim": "hidden workloads"},
     ),
     refused(
         "phase-from-environment",

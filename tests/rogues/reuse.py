@@ -48,7 +48,6 @@ REUSE = (
         sim="incorrect",
         gpu="incorrect|quarantined",
         why="the same buffers come back with other inputs, and outputs poisoned",
-        pending={"sim": "hidden workloads", "gpu": "perturbed inputs while timing"},
     ),
     refused(
         "cache-by-value-on-host",

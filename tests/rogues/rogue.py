@@ -23,6 +23,7 @@ class Rogue:
         baseline: edits of the baseline's own source.
         large: whether a workload too large to check on a simulated device is timed too.
         limit_s: the deadline of the correctness gate.
+        tools: whether a GPU needs compute-sanitizer to see it, as confirmation runs it.
         honest: whether it is a look-alike, which must pass.
         pending: what the judge still lacks, by device, for a row that it gets wrong today.
     """
@@ -38,6 +39,7 @@ class Rogue:
     baseline: Edits = ()
     large: bool = False
     limit_s: float = 60
+    tools: bool = False
     honest: bool = False
     pending: dict[str, str] = field(default_factory=dict)
 

@@ -19,6 +19,8 @@ _SIZES = {
     "sim": {"even": (4, 256), "odd": (3, 129)},
     "cuda": {"even": (64, 4096), "odd": (7, 1025)},
 }
+_HIDDEN = {"hidden prime": (5, 257), "hidden other": (9, 520)}
+"""Workloads that no rogue's author lists; in real jobs they are drawn after the candidate is frozen."""
 _POINTER, _AXIS = ("pointer", "input"), ("int64", "axis")
 _ARGUMENTS = {
     "silu": {
@@ -90,6 +92,7 @@ def _spec(rogue, device, programs):
     sizes = dict(_SIZES["cuda" if device.startswith("cuda") else "sim"])
     if rogue.large:
         sizes["large"] = (512, 8192)
+    sizes.update(_HIDDEN)
     inputs, outputs = _TENSORS[rogue.base]
     built = {
         name: ProgramSpec(
@@ -112,11 +115,16 @@ def _spec(rogue, device, programs):
                 axes={"tokens": tokens, "hidden": hidden, "two_hidden": 2 * hidden},
                 seed=7,
                 inputs=_INPUTS[rogue.base],
-                timed=name != "odd",
+                timed=name in ("even", "large"),
+                hidden=name in _HIDDEN,
+                kind=name if name in _HIDDEN else "",
                 minimum_bytes=(6 if rogue.base == "silu" else 8) * tokens * hidden,
                 workspace_bytes=1 << 16,
             )
             for name, (tokens, hidden) in sizes.items()
         ),
-        limits=Limits(correctness_s=rogue.limit_s, checked_elements=4_000_000),
+        limits=Limits(
+            correctness_s=rogue.limit_s, checked_elements=4_000_000, processes=1, max_rounds=20
+        ),
+        safety=rogue.tools and device.startswith("cuda"),
     )

@@ -3,7 +3,6 @@
 from .edits import KERNEL, STORE, before
 from .rogue import Rogue
 
-
 GO = (
     "silu<<<static_cast<unsigned>(tokens), 128, 0, stream>>>(\n"
     "      static_cast<__half*>(out), static_cast<const __half*>(in), hidden);"

@@ -6,6 +6,7 @@ bytes are compared here; what the child says of itself has no part in it.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -82,6 +83,10 @@ def _no_batch(batch_axis: str | None) -> str:
     return f"no workload that was called again has several {batch_axis!r}"
 
 
+_FEWEST_MORE = 3
+"""The smallest of the workloads that are called again is called this many more times, or up to twice as many."""
+
+
 @dataclass(frozen=True)
 class Again:
     """One further call: the same workload, or its first rows."""
@@ -113,7 +118,11 @@ def further_calls(bench: Bench, batch: Sequence[Prepared], chosen: frozenset[str
         MachineFault: memory is exhausted.
     """
     firsts = [p for p in batch if p.checked and p.workload.uuid in chosen]
-    calls = [Again(p, bench.again(p), smaller=False) for p in firsts]
+    repeats = [*firsts]
+    if firsts:  # a number that nobody can count on
+        smallest = min(firsts, key=lambda p: p.layout.size)
+        repeats += [smallest] * (_FEWEST_MORE + secrets.randbelow(_FEWEST_MORE))
+    calls = [Again(p, bench.again(p), smaller=False) for p in repeats]
     return calls + [
         Again(p, bench.again(p, smaller), smaller=True)
         for p in firsts

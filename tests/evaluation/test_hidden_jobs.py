@@ -132,7 +132,8 @@ def test_a_search_is_told_the_kind_and_nothing_else(judge, kernel):
     assert full.hidden
     short = redacted(dataclasses.replace(full, hidden_seed=6))
     assert (short.outcome, short.hidden) == (full.outcome, full.hidden)
-    assert numbers_in(told(short)) <= {"0", *numbers_in(full.hidden)}, told(short)
+    zero = {"0", "0.0"}  # counts, and seconds of tools that did not run
+    assert numbers_in(told(short)) <= zero | numbers_in(full.hidden), told(short)
     assert getattr(short, "workload", "hidden") == "hidden"
 
 

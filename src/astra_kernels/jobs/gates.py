@@ -88,8 +88,9 @@ class Gates:
             programs["baseline"] = spec.baseline
         builds = self._shop.start(programs)
         try:
-            for workload in next(self._bench.batches(self._public), []):
-                self._bench.prepared(workload)  # while the compiler runs
+            first = next(self._bench.batches(self._public), [])
+            self._bench.prepare(first)  # while the compiler runs
+            self._bench.ask_ahead(first)
             with ThreadPoolExecutor(max_workers=1) as pool:
                 return self._judged(builds, pool)
         finally:

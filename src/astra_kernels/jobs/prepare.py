@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,8 @@ from astra_kernels.jobs.wire import Call
 
 _MOST_BYTES = 12 << 30
 _MOST_UNCHECKED_BYTES = 1 << 40
+_PREPARING = 8
+"""Workloads that are prepared at the same time."""
 _SHARE_OF_MEMORY = 16
 """Images at one time may take this part of the free memory: inputs, oracle and results come on top."""
 
@@ -73,7 +76,9 @@ class Bench:
         self.spec = spec
         self._job_dir = job_dir
         self._reference = ReferenceProcess(spec, job_dir)
-        self._answers: dict[str, Expected] = {}
+        self._questions = ThreadPoolExecutor(max_workers=1, thread_name_prefix="oracle")
+        """Whoever has a question for the reference queues here: its process answers one at a time."""
+        self._answers: dict[str, Future[Expected]] = {}
         self._prepared: dict[str, Prepared] = {}
 
     @property
@@ -101,6 +106,22 @@ class Bench:
             self._prepared[workload.uuid] = self._prepare(workload)
         return self._prepared[workload.uuid]
 
+    def prepare(self, workloads: Sequence[WorkloadSpec]) -> None:
+        """Prepares workloads that fit in memory together, several at a time.
+
+        Raises:
+            UserError: the inputs of one cannot be made.
+            MachineFault: memory is exhausted.
+        """
+        todo = [w for w in workloads if w.uuid not in self._prepared]
+        with ThreadPoolExecutor(max_workers=_PREPARING) as pool:
+            futures = [(w.uuid, pool.submit(self._prepare, w)) for w in todo]
+        for uuid, future in futures:
+            if future.exception() is None:
+                self._prepared[uuid] = future.result()
+        for _, future in futures:
+            future.result()
+
     def is_checked(self, workload: WorkloadSpec) -> bool:
         """Whether the workload is executed in full and judged."""
         elements = total_elements(self.spec, workload)
@@ -115,7 +136,8 @@ class Bench:
                 f"can hold {most}"
             )
         if any(source.type == "custom" for source in workload.inputs.values()):
-            inputs = self._reference.inputs(workload, repeating=not checked)
+            ask = partial(self._reference.inputs, workload, repeating=not checked)
+            inputs = self._questions.submit(ask).result()
         else:
             inputs = InputSource(self.spec, self._job_dir, repeating=not checked).make(workload)
         timed = workload.timed and not self.simulated
@@ -153,9 +175,19 @@ class Bench:
         Raises:
             UserError: the reference raises or does not fit the definition.
         """
+        return self._asked(prepared).result()
+
+    def ask_ahead(self, workloads: Iterable[WorkloadSpec]) -> None:
+        """Has the oracle begin with these workloads, which are prepared, while something else goes on."""
+        for workload in workloads:
+            if self.is_checked(workload):
+                self._asked(self.prepared(workload))
+
+    def _asked(self, prepared: Prepared) -> Future[Expected]:
         uuid = prepared.workload.uuid
         if uuid not in self._answers:
-            self._answers[uuid] = self._reference.expected(prepared.workload, prepared.inputs)
+            ask = partial(self._reference.expected, prepared.workload, prepared.inputs)
+            self._answers[uuid] = self._questions.submit(ask)
         return self._answers[uuid]
 
     def forget(self, workload: WorkloadSpec) -> None:
@@ -163,7 +195,9 @@ class Bench:
         self._answers.pop(workload.uuid, None)
 
     def close(self) -> None:
-        """Ends the reference's process."""
+        """Ends the reference's process; what it was still asked is not answered."""
+        self._reference.kill()
+        self._questions.shutdown(cancel_futures=True)
         self._reference.close()
 
     def release(self, workloads: Iterable[WorkloadSpec]) -> None:

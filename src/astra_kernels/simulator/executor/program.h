@@ -28,6 +28,9 @@ constexpr bool lanes_meet(Handler handler) { return handler >= Handler::warp_bar
 // `counted_bytes` of an access that another one counts for.
 constexpr std::uint8_t kMerged = 255;
 
+// `mode` of a load or an atomic that may be waiting for another block: a cooperative launch gives others a turn.
+constexpr std::uint8_t kPolls = 1;
+
 // The source that names the lanes of an instruction for which lanes meet.
 constexpr int kMembers = 5;
 
@@ -56,7 +59,7 @@ struct Instruction {
   std::uint8_t element_bytes;  // of a memory access
   std::uint8_t elements;
   std::uint8_t sign_extend;
-  std::uint8_t mode;         // shuffle, vote, match, reduction: which one
+  std::uint8_t mode;         // shuffle, vote, match, reduction: which one; load, atomic: whether it polls
   std::uint8_t address_bytes;  // 4 or 8: width of the address operand
   std::uint8_t counted_bytes;  // of shared memory, with the neighbours merged into it (merge.py)
   std::uint8_t padding[2];
@@ -114,7 +117,7 @@ struct LaunchRequest {
   std::int32_t threads;
   std::int32_t count;  // whether to fill in counters
   std::int32_t programmatic;  // the kernel before it in the stream may still be running
-  std::int32_t padding;
+  std::int32_t cooperative;   // blocks may wait for each other, so they take turns
   std::uint64_t seed;  // of what uninitialised memory holds
 };
 

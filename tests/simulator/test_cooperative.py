@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from astra_kernels.simulator import FaultKind, SimulatorOptions
+from astra_kernels.simulator import FaultKind, SimulatorOptions, SimulatorRefusal
 from tests.simulator.conftest import random
 
 TOO_LARGE, TRAPPED, TIMED_OUT = 720, 719, 702
@@ -30,7 +30,11 @@ def test_a_reduction_in_two_phases(device, cooperative, blocks):
 def test_barriers_in_a_row(device, cooperative, slow):
     """A block that took part in a barrier too early would read what its neighbour has not written yet."""
     rounds, blocks = 9, 12
-    a, b, y = np.arange(blocks, dtype=np.int32) * 7, np.zeros(blocks, np.int32), np.zeros(blocks, np.int32)
+    a, b, y = (
+        np.arange(blocks, dtype=np.int32) * 7,
+        np.zeros(blocks, np.int32),
+        np.zeros(blocks, np.int32),
+    )
     expected = np.roll(a, -rounds)
     assert device.run(cooperative, "rotate", a, b, rounds, slow, y, blocks) == 0
     np.testing.assert_array_equal(y, expected)
@@ -56,7 +60,9 @@ def test_counts_are_the_same_in_every_run(device, cooperative):
         assert device.run(cooperative, "rotate", a, b, 3, 5_000, y, 12, options=options) == 0
         counts.append(device.launch.counters)
     assert counts[0] == counts[1] == counts[2]
-    assert counts[0].dram_bytes_written == 3 * 64, "the barrier's own counter is not the kernel's memory"
+    assert counts[0].dram_bytes_written == 3 * 64, (
+        "the barrier's own counter is not the kernel's memory"
+    )
 
 
 def test_a_sample_runs_all_blocks(device, cooperative):
@@ -96,8 +102,13 @@ def test_a_block_that_never_comes_to_the_grid_barrier(device, cooperative):
 
 def test_a_block_that_loops_for_ever_before_the_grid_barrier(device, cooperative):
     options = SimulatorOptions(step_limit=50_000)
-    assert device.run(cooperative, "endless", np.zeros(4, np.int32), 4, options=options) == TIMED_OUT
-    assert (device.launch.fault.kind, device.launch.fault.block) == (FaultKind.STEP_LIMIT, (1, 0, 0))
+    assert (
+        device.run(cooperative, "endless", np.zeros(4, np.int32), 4, options=options) == TIMED_OUT
+    )
+    assert (device.launch.fault.kind, device.launch.fault.block) == (
+        FaultKind.STEP_LIMIT,
+        (1, 0, 0),
+    )
 
 
 def test_a_deadlock_within_a_block(device, cooperative):
@@ -110,10 +121,13 @@ def test_memory_is_checked_after_the_barrier(device, cooperative):
     assert device.run(cooperative, "outside", y, 0, 4) == 0
     assert y.all()
     assert device.run(cooperative, "outside", y, 1, 4) == 700
-    assert (device.launch.fault.kind, device.launch.fault.block) == (FaultKind.GLOBAL_BOUNDS, (3, 0, 0))
+    assert (device.launch.fault.kind, device.launch.fault.block) == (
+        FaultKind.GLOBAL_BOUNDS,
+        (3, 0, 0),
+    )
 
 
-def test_a_launch_that_the_host_cannot_hold_is_refused(device, cooperative, monkeypatch):
-    monkeypatch.setattr("astra_kernels.simulator.launching._MOST_RESIDENT_BYTES", 10_000)
-    with pytest.raises(Exception, match="not simulated: a cooperative launch of .*MiB at once"):
-        device.run(cooperative, "valid", np.zeros(9, np.int32), 9)
+def test_a_launch_that_the_host_cannot_hold_is_refused(device, cooperative):
+    blocks = 2 * device.simulator.machine.multiprocessors
+    with pytest.raises(SimulatorRefusal, match=f"cooperative launch of .* {blocks} blocks hold"):
+        device.run(cooperative, "huge", np.zeros(1, np.int32), blocks)

@@ -99,7 +99,9 @@ def check_resident(kernel: PreparedKernel, geometry: Geometry) -> None:
     total = registers_and_local + shared
     if geometry.cooperative and total > _MOST_RESIDENT_BYTES:
         reason = f"its {geometry.blocks} blocks hold {total >> 20} MiB at once"
-        raise SimulatorRefusal(f"not simulated: a cooperative launch of {kernel.lowered.name}: {reason}")
+        raise SimulatorRefusal(
+            f"not simulated: a cooperative launch of {kernel.lowered.name}: {reason}"
+        )
 
 
 @contextmanager

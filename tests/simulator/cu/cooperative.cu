@@ -82,6 +82,12 @@ __global__ void halves_kernel(int* y) {
   y[blockIdx.x] = 1;
 }
 
+__global__ void huge_kernel(int* y) {
+  volatile int local[4096];  // 16 KiB of each of 1024 threads
+  for (int i = threadIdx.x; i < 4096; i += 7) local[i] = i;
+  y[0] = local[y[0] + threadIdx.x];
+}
+
 template <class... Parameters, class... Values>
 static int together(void (*kernel)(Parameters...), int blocks, int threads, int shared, Values... values) {
   void* arguments[] = {&values...};
@@ -115,6 +121,7 @@ int absent(int* y, int blocks) { return together(absent_kernel, blocks, 32, 0, y
 int endless(int* y, int blocks) { return together(endless_kernel, blocks, 32, 0, y); }
 int outside(int* y, int n, int blocks) { return together(outside_kernel, blocks, 32, 0, y, n); }
 int halves(int* y, int blocks) { return together(halves_kernel, blocks, 64, 0, y); }
+int huge(int* y, int blocks) { return together(huge_kernel, blocks, 1024, 0, y); }
 int alone(int* y, int blocks) { absent_kernel<<<blocks, 32>>>(y); return cudaGetLastError(); }
 // The most blocks that the occupancy calculator lets run together, and one more.
 int largest(int* y, int more) {

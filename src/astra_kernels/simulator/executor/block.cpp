@@ -102,6 +102,7 @@ bool Interpreter::fail_waiting() {
 }
 
 void Interpreter::arrive(Warp& warp, Fragment& fragment, const Instruction& in, bool wait) {
+  changed_ = true;
   const int lane = __builtin_ctz(fragment.mask);
   const int id = int(lanes32(warp, in.sources[0])[lane] % barriers_.size());
   Barrier& barrier = barriers_[std::size_t(id)];

@@ -9,12 +9,6 @@ constexpr std::int64_t kQuantum = 100'000;
 // The same in a cooperative launch, where all other blocks may be waiting for that one meanwhile.
 constexpr std::int64_t kCooperativeQuantum = 4'000;
 
-// What another warp or block could see, or that ends.
-constexpr bool changes_something(Handler handler) {
-  return handler == Handler::store || handler == Handler::atomic || handler == Handler::exit ||
-         handler == Handler::barrier || handler == Handler::barrier_arrive;
-}
-
 std::uint64_t warps_of(const LaunchRequest& request) {
   const std::uint64_t threads = std::uint64_t(request.block[0]) * request.block[1] * request.block[2];
   return (threads + kLanes - 1) / kLanes;
@@ -218,21 +212,20 @@ Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Ins
   if (in.handler == Handler::branch) return branch(warp, fragment, in, mask);
   ++fragment.pc;
   if (!mask) return Next::Continue;
-  changed_ |= changes_something(in.handler);
   switch (in.handler) {
-    case Handler::load:
-      if (!load(warp, in, mask)) return Next::Faulted;
-      return in.mode == kPolls ? poll(warp, fragment) : Next::Continue;
-    case Handler::store: ok = store(warp, in, mask); break;
-    case Handler::atomic:
-      if (!atomic(warp, in, mask)) return Next::Faulted;
-      return in.mode == kPolls ? poll(warp, fragment) : Next::Continue;
+    case Handler::load: ok = load(warp, in, mask); break;
+    case Handler::polling_load: return load(warp, in, mask) ? poll(warp, fragment) : Next::Faulted;
+    case Handler::store: changed_ = true; ok = store(warp, in, mask); break;
+    case Handler::atomic: changed_ = true; ok = atomic(warp, in, mask); break;
+    case Handler::polling_atomic:
+      changed_ = true;
+      return atomic(warp, in, mask) ? poll(warp, fragment) : Next::Faulted;
     case Handler::copy_async: ok = copy_async(warp, in, mask); break;
     case Handler::copy_commit: copy_commit(warp, mask); break;
     case Handler::copy_wait: copy_wait(warp, in, mask); break;
     case Handler::grid_wait: warp.waited |= mask; break;
     case Handler::trap: ok = fail(FaultKind::Trap, warp, __builtin_ctz(mask), 0, 0); break;
-    case Handler::exit: warp.retire(mask); return Next::Choose;
+    case Handler::exit: changed_ = true; warp.retire(mask); return Next::Choose;
     case Handler::barrier: arrive(warp, fragment, in, true); return Next::Choose;
     case Handler::barrier_arrive: arrive(warp, fragment, in, false); return Next::Choose;
     case Handler::active_mask: {

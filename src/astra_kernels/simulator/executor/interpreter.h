@@ -138,7 +138,7 @@ class Interpreter : private BlockState {
   int pc_ = 0;
   int access_bytes_ = 0;
   std::int64_t turn_ends_ = 0;  // the present warp's, in steps
-  bool changed_ = false;
+  bool changed_ = false;        // something that another block could be waiting for, or a block's end
   std::uint64_t barriers_completed_ = 0;
   Fault fault_{};
 };

@@ -14,6 +14,8 @@ namespace astra {
 #define ASTRA_HANDLERS(X)                                                                       \
   X(elementwise) X(branch) X(exit) X(load) X(store) X(atomic) X(copy_async) X(copy_commit)      \
   X(copy_wait) X(grid_wait) X(active_mask) X(clock) X(nop) X(trap)                              \
+  /* they may wait for another block, so a cooperative launch gives others a turn: */           \
+  X(polling_load) X(polling_atomic)                                                             \
   /* from here on, threads meet: */                                                             \
   X(barrier) X(barrier_arrive) X(warp_barrier) X(shuffle) X(vote) X(match) X(reduce) X(elect)
 
@@ -27,9 +29,6 @@ constexpr bool lanes_meet(Handler handler) { return handler >= Handler::warp_bar
 
 // `counted_bytes` of an access that another one counts for.
 constexpr std::uint8_t kMerged = 255;
-
-// `mode` of a load or an atomic that may be waiting for another block: a cooperative launch gives others a turn.
-constexpr std::uint8_t kPolls = 1;
 
 // The source that names the lanes of an instruction for which lanes meet.
 constexpr int kMembers = 5;
@@ -59,7 +58,7 @@ struct Instruction {
   std::uint8_t element_bytes;  // of a memory access
   std::uint8_t elements;
   std::uint8_t sign_extend;
-  std::uint8_t mode;         // shuffle, vote, match, reduction: which one; load, atomic: whether it polls
+  std::uint8_t mode;         // shuffle, vote, match, reduction: which one
   std::uint8_t address_bytes;  // 4 or 8: width of the address operand
   std::uint8_t counted_bytes;  // of shared memory, with the neighbours merged into it (merge.py)
   std::uint8_t padding[2];

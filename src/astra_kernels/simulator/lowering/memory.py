@@ -117,7 +117,7 @@ def translate_load(t: Translator, instruction: Instruction) -> None:
             sources=(base,),
             immediate=offset,
             memory=fields,
-            mode=int(polls),
+            polls=polls,
         )
     )
     t.operations[-1].counted &= not (is_parameter and modifiers.space == Space.LOCAL)
@@ -199,7 +199,7 @@ def translate_atomic(t: Translator, instruction: Instruction) -> None:
             sources=(base, *values),
             immediate=offset,
             memory=fields,
-            mode=int(target is not None and modifiers.space in _SEEN_BY_OTHERS),
+            polls=target is not None and modifiers.space in _SEEN_BY_OTHERS,
         )
     )
 

@@ -1,6 +1,7 @@
 // Runs blocks of one launch on one host thread, one to its end or several in turns.
 #pragma once
 
+#include <new>
 #include <vector>
 
 #include "device_memory.h"
@@ -19,6 +20,23 @@ struct Barrier {
   bool waited = false;  // one of them waited for the kernel before this one
 };
 
+// Bytes that start at a cache line, so that no operation on 32 lanes touches more lines than it must.
+template <class T>
+struct AtCacheLine {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+  AtCacheLine() = default;
+  template <class Other>
+  AtCacheLine(const AtCacheLine<Other>&) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
+  void deallocate(T* at, std::size_t) { ::operator delete(at, kLine); }
+  template <class Other>
+  bool operator==(const AtCacheLine<Other>&) const { return true; }
+  template <class Other>
+  bool operator!=(const AtCacheLine<Other>&) const { return false; }
+};
+using Bytes = std::vector<std::uint8_t, AtCacheLine<std::uint8_t>>;
+
 // What a block keeps between its turns.
 struct BlockState {
   // Registers and local memory hold random bytes by `seed`.
@@ -26,7 +44,7 @@ struct BlockState {
 
   std::uint64_t block_ = 0;  // linear index
   std::int64_t steps_ = 0;
-  std::vector<std::uint8_t> registers_, shared_, local_;
+  Bytes registers_, shared_, local_;
   std::vector<Warp> warps_;
   std::vector<Barrier> barriers_;
 };
@@ -131,8 +149,8 @@ class Interpreter : private BlockState {
   const LaunchRequest& request_;
   InstructionCounters* counters_;  // null when not counting
   const std::int64_t quantum_;     // steps of a warp before another one of its block gets a turn
-  std::vector<std::uint8_t> constants_;
-  std::vector<std::uint8_t> garbage_;  // what shared memory holds before it is written
+  Bytes constants_;
+  Bytes garbage_;  // what shared memory holds before it is written
   std::vector<Allocation*> recent_;  // the allocation that each instruction accessed last
   Allocation* allocation_ = nullptr;  // that of the access in progress, null when there are several
   int pc_ = 0;

@@ -94,22 +94,20 @@ class Launch {
     result.barriers = interpreter.barriers();
   }
 
-  // False after a fault.
-  bool take_turns(Interpreter& interpreter, std::vector<BlockState>& resident,
-                  std::vector<std::uint64_t>& going) {
+  // Rounds of one turn for each block, until all have ended; false after a fault.
+  static bool take_turns(Interpreter& interpreter, std::vector<BlockState>& resident,
+                         std::vector<std::uint64_t>& going) {
     for (int idle = 0; !going.empty();) {
       interpreter.forget_changes();
-      bool faulted = false;
-      auto ended = [&](std::uint64_t block) {
-        if (faulted) return false;
+      std::size_t kept = 0;
+      for (std::uint64_t block : going) {
         interpreter.enter_block(resident[block]);
         const Turn turn = interpreter.take_turn();
         interpreter.leave_block(resident[block]);
-        faulted = turn == Turn::Faulted;
-        return turn == Turn::Ended;
-      };
-      going.erase(std::remove_if(going.begin(), going.end(), ended), going.end());
-      if (faulted) return false;
+        if (turn == Turn::Faulted) return false;
+        if (turn == Turn::Going) going[kept++] = block;
+      }
+      going.resize(kept);
       idle = interpreter.changed() ? 0 : idle + 1;
       if (idle < kIdleRounds || going.empty()) continue;
       interpreter.enter_block(resident[going.front()]);

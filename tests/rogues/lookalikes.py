@@ -89,7 +89,6 @@ LOOKALIKES = (
             (KERNEL, "cooperative_groups::this_grid().sync();"),
             (GO, _COOPERATIVE),
         ),
-        pending={"sim": "the grid barrier of cooperative groups (%envreg2) on simulated devices"},
     ),
     honest(
         "pdl-with-wait",

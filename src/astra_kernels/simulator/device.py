@@ -19,7 +19,13 @@ from astra_kernels.simulator.executor_interface import (
     MachineFacts,
 )
 from astra_kernels.simulator.fatbin import find_ptx, find_registers, total_size
-from astra_kernels.simulator.launching import Geometry, Shape, pack_parameters, run_launch
+from astra_kernels.simulator.launching import (
+    Geometry,
+    Shape,
+    check_resident,
+    pack_parameters,
+    run_launch,
+)
 from astra_kernels.simulator.library import Library, check_library
 from astra_kernels.simulator.machine import Machine, load_machine
 from astra_kernels.simulator.module import LoadedModule, PreparedKernel
@@ -27,6 +33,7 @@ from astra_kernels.simulator.native import native_library
 from astra_kernels.simulator.records import Fault, FaultKind, Launch, SimulatorOptions
 
 _SUCCESS = 0
+_OUT_OF_MEMORY = 2
 _LAUNCH_FAILURE = 719
 _NO_KERNEL_IMAGE = 209
 _ERRORS = {
@@ -184,9 +191,15 @@ class Simulator:
             _shape(request.grid),
             _shape(request.block),
             int(request.shared_bytes),
+            cooperative=bool(request.cooperative),
             programmatic=bool(request.programmatic),
             number=self._launched,
         )
+        try:
+            check_resident(kernel, geometry)
+        except SimulatorRefusal as refusal:
+            self._refusal = self._refusal or refusal
+            return _OUT_OF_MEMORY
         launch = run_launch(
             self._executor,
             kernel,

@@ -48,7 +48,7 @@ class LaunchRequest(C.Structure):
         ("threads", C.c_int32),
         ("count", C.c_int32),
         ("programmatic", C.c_int32),
-        ("padding", C.c_int32),
+        ("cooperative", C.c_int32),
         ("seed", C.c_uint64),
     )
 

@@ -6,6 +6,8 @@ import ctypes
 import os
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_kernels.simulator.counting import Sampled, summarise
+from astra_kernels.simulator.errors import SimulatorRefusal
 from astra_kernels.simulator.executor_interface import (
     COUNTER_NAMES,
     Executor,
@@ -32,6 +35,8 @@ from astra_kernels.simulator.records import (
 
 _KINDS = list(FaultKind)
 _GLOBAL_KINDS = (FaultKind.GLOBAL_BOUNDS, FaultKind.GLOBAL_MISALIGNED)
+_MOST_RESIDENT_BYTES = 2 << 30
+_WORKSPACE_BYTES = 8  # its size and the barrier's counter: `grid_workspace` in driver_abi.h
 _EARLY = {FaultKind.EARLY_READ: "read", FaultKind.EARLY_WRITE: "write"}
 Shape = tuple[int, int, int]
 
@@ -44,6 +49,7 @@ class Geometry:
         grid: Blocks, (x, y, z).
         block: Threads of a block, (x, y, z).
         dynamic_shared_bytes: Shared memory beside what the kernel declares.
+        cooperative: Whether its blocks run together and may wait for each other.
         programmatic: Whether the kernel may overlap the one before it in the stream.
         number: Which launch of the process it is; uninitialised memory holds other bytes in each.
     """
@@ -51,6 +57,7 @@ class Geometry:
     grid: Shape
     block: Shape
     dynamic_shared_bytes: int
+    cooperative: bool = False
     programmatic: bool = False
     number: int = 0
 
@@ -80,6 +87,36 @@ def choose_blocks(blocks: int, options: SimulatorOptions) -> NDArray[np.uint64] 
     return np.array(sorted(chosen), np.uint64)
 
 
+def check_resident(kernel: PreparedKernel, geometry: Geometry) -> None:
+    """Look whether the host can hold all blocks of a cooperative launch at once.
+
+    Raises:
+        SimulatorRefusal: They need more than 2 GiB.
+    """
+    frame, warps = kernel.lowered.frame, geometry.blocks * geometry.warps_per_block
+    registers_and_local = warps * (kernel.encoded.warp_bytes + 32 * frame.local_bytes)
+    shared = geometry.blocks * (frame.shared_bytes + geometry.dynamic_shared_bytes)
+    total = registers_and_local + shared
+    if geometry.cooperative and total > _MOST_RESIDENT_BYTES:
+        reason = f"its {geometry.blocks} blocks hold {total >> 20} MiB at once"
+        raise SimulatorRefusal(
+            f"not simulated: a cooperative launch of {kernel.lowered.name}: {reason}"
+        )
+
+
+@contextmanager
+def _workspace(executor: Executor, geometry: Geometry) -> Iterator[int]:
+    """The address of a cooperative launch's workspace, zeroed; 0 for another launch, as on a GPU."""
+    if not geometry.cooperative:
+        yield 0
+        return
+    address = executor.allocate(_WORKSPACE_BYTES, "the grid's workspace", counted=False)
+    try:
+        yield address
+    finally:
+        executor.release(address)
+
+
 def pack_parameters(kernel: PreparedKernel, arguments: ctypes.Array[ctypes.c_void_p]) -> bytes:
     """Copy a launch's arguments to where the kernel expects them."""
     frame = kernel.lowered.frame
@@ -102,13 +139,15 @@ def run_launch(
     """Run a kernel to its end or its first fault."""
     started = time.perf_counter()
     ctypes.memmove(kernel.parameter_address, parameters, len(parameters))
-    constants = fill_constants(
-        kernel.encoded, _launch_values(geometry), parameters, kernel.parameter_address, symbols
-    )
-    chosen = choose_blocks(geometry.blocks, options)
+    chosen = None if geometry.cooperative else choose_blocks(geometry.blocks, options)
     counters = np.zeros((len(kernel.encoded.code), len(COUNTER_NAMES)), np.uint64)
-    request = _request(kernel, geometry, constants, chosen, options)
-    result = executor.launch(request, counters)
+    with _workspace(executor, geometry) as workspace:
+        values = _launch_values(geometry, workspace)
+        constants = fill_constants(
+            kernel.encoded, values, parameters, kernel.parameter_address, symbols
+        )
+        request = _request(kernel, geometry, constants, chosen, options)
+        result = executor.launch(request, counters)
     executed = geometry.blocks if chosen is None else len(chosen)
     counted = options.counters and result.fault.kind == 0
     return Launch(
@@ -133,8 +172,8 @@ def run_launch(
     )
 
 
-def _launch_values(geometry: Geometry) -> dict[str, int]:
-    values = {}
+def _launch_values(geometry: Geometry, workspace: int) -> dict[str, int]:
+    values = {"%envreg1": workspace >> 32, "%envreg2": workspace & 0xFFFFFFFF}
     for axis, letter in enumerate("xyz"):
         values[f"%ntid.{letter}"] = geometry.block[axis]
         values[f"%nctaid.{letter}"] = geometry.grid[axis]
@@ -166,6 +205,7 @@ def _request(
         step_limit=options.step_limit,
         threads=threads,
         count=options.counters,
+        cooperative=geometry.cooperative,
         programmatic=geometry.programmatic,
         seed=options.seed << 32 | geometry.number << 8,
     )

@@ -35,6 +35,8 @@ class FaultKind(StrEnum):
 class Fault:
     """The first fault of a launch, in the block with the lowest index that has one.
 
+    In a cooperative launch it is the first one in time.
+
     Attributes:
         kind: What went wrong.
         kernel: The kernel's name as in the PTX.
@@ -157,7 +159,7 @@ class SimulatorOptions:
         threads: Host threads; None for as many as there are processors.
         seed: Chooses the blocks of a sample, and what uninitialised memory holds.
         block_sample: Run at most so many blocks of a launch, 2 at least, the first and the last
-            always among them; None runs all.
+            always among them; None runs all, as does a cooperative launch.
         step_limit: Warp instructions after which a block is taken to loop for ever.
         counters: Whether to count. Running without is faster.
     """

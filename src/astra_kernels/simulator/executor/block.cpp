@@ -15,12 +15,8 @@ void fill32(std::uint8_t* slot, std::uint32_t value) {
 void Interpreter::start_block(std::uint64_t block) {
   block_ = block;
   steps_ = 0;
-  const std::uint32_t* grid = request_.grid;
+  show_index();
   const std::uint32_t* shape = request_.block;
-  const std::uint32_t index[3] = {std::uint32_t(block % grid[0]),
-                                  std::uint32_t(block / grid[0] % grid[1]),
-                                  std::uint32_t(block / grid[0] / grid[1])};
-  for (int axis = 0; axis < 3; ++axis) fill32(constants_.data() + 128 * axis, index[axis]);
   if (!shared_.empty()) {  // every block finds other bytes
     const std::size_t turn = std::size_t(block * 1'000'003 % shared_.size());
     std::rotate_copy(garbage_.begin(), garbage_.begin() + std::ptrdiff_t(turn), garbage_.end(),
@@ -49,6 +45,22 @@ void Interpreter::start_block(std::uint64_t block) {
   }
 }
 
+void Interpreter::show_index() {
+  const std::uint32_t* grid = request_.grid;
+  const std::uint32_t index[3] = {std::uint32_t(block_ % grid[0]),
+                                  std::uint32_t(block_ / grid[0] % grid[1]),
+                                  std::uint32_t(block_ / grid[0] / grid[1])};
+  for (int axis = 0; axis < 3; ++axis) fill32(constants_.data() + 128 * axis, index[axis]);
+}
+
+// The buffers stay where the warps point to.
+void Interpreter::enter_block(BlockState& other) {
+  std::swap(static_cast<BlockState&>(*this), other);
+  show_index();
+}
+
+void Interpreter::leave_block(BlockState& other) { std::swap(static_cast<BlockState&>(*this), other); }
+
 int Interpreter::threads_alive() const {
   int total = 0;
   for (const Warp& warp : warps_) total += __builtin_popcount(warp.alive);
@@ -57,28 +69,40 @@ int Interpreter::threads_alive() const {
 
 bool Interpreter::run_block(std::uint64_t block) {
   start_block(block);
-  for (;;) {
-    const std::int64_t before = steps_;
-    bool running = false;
-    for (Warp& warp : warps_) {
-      if (!warp.alive) continue;
-      running = true;
-      if (!run_warp(warp)) return false;
-      if (steps_ > request_.step_limit) return fail(FaultKind::StepLimit, warp, 0, 0, 0);
-    }
-    if (!running) return true;
-    bool released = release_barriers();
-    if (released || steps_ != before) continue;
-    for (const Warp& warp : warps_) {
-      if (warp.fragments.empty()) continue;
-      const Fragment& waiting = warp.fragments.front();
-      pc_ = waiting.state == State::AtBarrier ? waiting.pc - 1 : waiting.pc;
-      return fail(FaultKind::Deadlock, warp, __builtin_ctz(waiting.mask), 0, 0);
+  Turn turn = Turn::Going;
+  while (turn == Turn::Going) turn = take_turn();
+  return turn == Turn::Ended;
+}
+
+Turn Interpreter::take_turn() {
+  const std::int64_t before = steps_;
+  bool running = false;
+  for (Warp& warp : warps_) {
+    if (!warp.alive) continue;
+    running = true;
+    if (!run_warp(warp)) return Turn::Faulted;
+    if (steps_ > request_.step_limit) {
+      fail(FaultKind::StepLimit, warp, 0, 0, 0);
+      return Turn::Faulted;
     }
   }
+  if (!running) return Turn::Ended;
+  if (release_barriers() || steps_ != before) return Turn::Going;
+  return fail_waiting() ? Turn::Going : Turn::Faulted;
+}
+
+bool Interpreter::fail_waiting() {
+  for (const Warp& warp : warps_) {
+    if (warp.fragments.empty()) continue;
+    const Fragment& waiting = warp.fragments.front();
+    pc_ = waiting.state == State::Meeting ? waiting.pc : waiting.pc - 1;  // past a barrier, or what polls
+    return fail(FaultKind::Deadlock, warp, __builtin_ctz(waiting.mask), 0, 0);
+  }
+  return true;
 }
 
 void Interpreter::arrive(Warp& warp, Fragment& fragment, const Instruction& in, bool wait) {
+  changed_ = true;
   const int lane = __builtin_ctz(fragment.mask);
   const int id = int(lanes32(warp, in.sources[0])[lane] % barriers_.size());
   Barrier& barrier = barriers_[std::size_t(id)];

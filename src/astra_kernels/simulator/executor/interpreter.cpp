@@ -6,6 +6,13 @@ namespace {
 
 // So long may a warp run before another of its block gets a turn (it may wait for that one).
 constexpr std::int64_t kQuantum = 100'000;
+// The same in a cooperative launch, where all other blocks may be waiting for that one meanwhile.
+constexpr std::int64_t kCooperativeQuantum = 4'000;
+
+std::uint64_t warps_of(const LaunchRequest& request) {
+  const std::uint64_t threads = std::uint64_t(request.block[0]) * request.block[1] * request.block[2];
+  return (threads + kLanes - 1) / kLanes;
+}
 
 template <class Slot>
 void blend(std::uint8_t* to, const std::uint8_t* from, Mask mask) {
@@ -26,20 +33,24 @@ void write_masked(std::uint8_t* to, const std::uint8_t* from, Mask mask, Registe
 
 }  // namespace
 
+BlockState::BlockState(const LaunchRequest& request, std::uint64_t seed)
+    : registers_(warps_of(request) * std::uint64_t(request.warp_bytes)),
+      shared_(std::uint64_t(request.shared_bytes)),
+      local_(warps_of(request) * kLanes * std::uint64_t(request.local_bytes)),
+      warps_(warps_of(request)),
+      barriers_(16) {
+  fill_with_garbage(registers_.data(), registers_.size(), seed);
+  fill_with_garbage(local_.data(), local_.size(), seed + 1);
+}
+
 Interpreter::Interpreter(const LaunchRequest& request, InstructionCounters* counters)
-    : request_(request), counters_(counters) {
-  const std::uint64_t threads = std::uint64_t(request.block[0]) * request.block[1] * request.block[2];
-  const std::uint64_t warps = (threads + kLanes - 1) / kLanes;
+    : BlockState(request, request.seed),
+      request_(request),
+      counters_(counters),
+      quantum_(request.cooperative ? kCooperativeQuantum : kQuantum) {
   constants_.assign(request.constants, request.constants + request.constant_bytes);
-  registers_.resize(warps * std::uint64_t(request.warp_bytes));
-  shared_.resize(std::uint64_t(request.shared_bytes));
   garbage_.resize(shared_.size());
-  local_.resize(warps * kLanes * std::uint64_t(request.local_bytes));
-  warps_.resize(warps);
-  barriers_.resize(16);
   recent_.resize(std::uint64_t(request.instructions));
-  fill_with_garbage(registers_.data(), registers_.size(), request.seed);
-  fill_with_garbage(local_.data(), local_.size(), request.seed + 1);
   fill_with_garbage(garbage_.data(), garbage_.size(), request.seed + 2);
 }
 
@@ -60,13 +71,15 @@ void Interpreter::write_predicate(Warp& warp, std::int32_t operand, Mask mask, M
 }
 
 bool Interpreter::run_warp(Warp& warp) {
-  const std::int64_t until = steps_ + kQuantum;
-  while (steps_ < until) {
+  const std::int64_t start = steps_;
+  turn_ends_ = start + quantum_;
+  while (steps_ < turn_ends_) {
     Fragment* fragment = warp.choose(request_.code);
     if (!fragment) return true;
     bool ok = counters_ ? advance<true>(warp, *fragment) : advance<false>(warp, *fragment);
     if (!ok) return false;
   }
+  changed_ |= steps_ - start >= quantum_;  // too long for waiting
   return true;
 }
 
@@ -77,7 +90,7 @@ bool Interpreter::advance(Warp& warp, Fragment& fragment) {
   const Mask active = fragment.mask;
   const bool whole = active == warp.alive;
   const int stop = warp.stop_before(fragment);
-  const std::int64_t until = steps_ + (warp.fragments.size() > 1 ? kQuantum / 16 : kQuantum);
+  const std::int64_t until = steps_ + (warp.fragments.size() > 1 ? quantum_ / 16 : quantum_);
   int pc = fragment.pc;
   for (;;) {
     const Instruction& in = request_.code[pc];
@@ -126,6 +139,16 @@ bool Interpreter::advance(Warp& warp, Fragment& fragment) {
       return true;
     }
   }
+}
+
+// After an access that may be part of a loop which waits for another block: that one gets its turn, once the
+// warp's other lanes had theirs.
+Interpreter::Next Interpreter::poll(Warp& warp, const Fragment& fragment) {
+  if (!request_.cooperative) return Next::Continue;
+  ++steps_;
+  warp.polled = warp.others_ready(fragment);
+  if (!warp.polled) turn_ends_ = steps_;
+  return Next::Choose;
 }
 
 Interpreter::Next Interpreter::branch(Warp& warp, Fragment& fragment, const Instruction& in,
@@ -191,14 +214,18 @@ Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Ins
   if (!mask) return Next::Continue;
   switch (in.handler) {
     case Handler::load: ok = load(warp, in, mask); break;
-    case Handler::store: ok = store(warp, in, mask); break;
-    case Handler::atomic: ok = atomic(warp, in, mask); break;
+    case Handler::polling_load: return load(warp, in, mask) ? poll(warp, fragment) : Next::Faulted;
+    case Handler::store: changed_ = true; ok = store(warp, in, mask); break;
+    case Handler::atomic: changed_ = true; ok = atomic(warp, in, mask); break;
+    case Handler::polling_atomic:
+      changed_ = true;
+      return atomic(warp, in, mask) ? poll(warp, fragment) : Next::Faulted;
     case Handler::copy_async: ok = copy_async(warp, in, mask); break;
     case Handler::copy_commit: copy_commit(warp, mask); break;
     case Handler::copy_wait: copy_wait(warp, in, mask); break;
     case Handler::grid_wait: warp.waited |= mask; break;
     case Handler::trap: ok = fail(FaultKind::Trap, warp, __builtin_ctz(mask), 0, 0); break;
-    case Handler::exit: warp.retire(mask); return Next::Choose;
+    case Handler::exit: changed_ = true; warp.retire(mask); return Next::Choose;
     case Handler::barrier: arrive(warp, fragment, in, true); return Next::Choose;
     case Handler::barrier_arrive: arrive(warp, fragment, in, false); return Next::Choose;
     case Handler::active_mask: {

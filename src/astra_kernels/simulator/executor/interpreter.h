@@ -1,6 +1,7 @@
-// Runs blocks of one launch on one host thread.
+// Runs blocks of one launch on one host thread, one to its end or several in turns.
 #pragma once
 
+#include <new>
 #include <vector>
 
 #include "device_memory.h"
@@ -19,13 +20,56 @@ struct Barrier {
   bool waited = false;  // one of them waited for the kernel before this one
 };
 
+// Bytes that start at a cache line, so that no operation on 32 lanes touches more lines than it must.
+template <class T>
+struct AtCacheLine {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+  AtCacheLine() = default;
+  template <class Other>
+  AtCacheLine(const AtCacheLine<Other>&) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
+  void deallocate(T* at, std::size_t) { ::operator delete(at, kLine); }
+  template <class Other>
+  bool operator==(const AtCacheLine<Other>&) const { return true; }
+  template <class Other>
+  bool operator!=(const AtCacheLine<Other>&) const { return false; }
+};
+using Bytes = std::vector<std::uint8_t, AtCacheLine<std::uint8_t>>;
+
+// What a block keeps between its turns.
+struct BlockState {
+  // Registers and local memory hold random bytes by `seed`.
+  BlockState(const LaunchRequest& request, std::uint64_t seed);
+
+  std::uint64_t block_ = 0;  // linear index
+  std::int64_t steps_ = 0;
+  Bytes registers_, shared_, local_;
+  std::vector<Warp> warps_;
+  std::vector<Barrier> barriers_;
+};
+
+enum class Turn { Going, Ended, Faulted };
+
 // Memory checks of an access happen in address_check.cpp; races would be looked for there as well.
 // Reads of uninitialised memory are not looked for: it holds random bytes, so that luck does not help.
-class Interpreter {
+class Interpreter : private BlockState {
  public:
   Interpreter(const LaunchRequest& request, InstructionCounters* counters);
   // Runs the block with this linear index to its end; false after a fault.
   bool run_block(std::uint64_t block);
+
+  // For blocks that take turns: the present block changes places with another, and they change back.
+  void enter_block(BlockState& other);
+  void leave_block(BlockState& other);
+  void start_block(std::uint64_t block);
+  // Lets every warp of the present block run until it waits, polls or has run long enough.
+  Turn take_turn();
+  // Whether a turn since `forget_changes` did what another block could be waiting for.
+  bool changed() const { return changed_; }
+  void forget_changes() { changed_ = false; }
+  // The fault of a block whose threads wait in vain.
+  bool fail_waiting();
   const Fault& fault() const { return fault_; }
   std::uint64_t barriers() const { return barriers_completed_; }
 
@@ -51,13 +95,14 @@ class Interpreter {
   template <bool Count>
   bool advance(Warp& warp, Fragment& fragment);
   Next special(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask);
+  Next poll(Warp& warp, const Fragment& fragment);
   Next branch(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask);
   Next meet(Warp& warp, Fragment& fragment, const Instruction& in, Mask mask);
   void exchange(Warp& warp, const Instruction& in, Mask mask);
   bool fail(FaultKind kind, const Warp& warp, int lane, std::uint64_t address, int bytes);
 
   // block.cpp
-  void start_block(std::uint64_t block);
+  void show_index();
   void arrive(Warp& warp, Fragment& fragment, const Instruction& in, bool wait);
   bool release_barriers();
   void release(int id, const Barrier& barrier);
@@ -103,16 +148,15 @@ class Interpreter {
 
   const LaunchRequest& request_;
   InstructionCounters* counters_;  // null when not counting
-  std::vector<std::uint8_t> constants_, registers_, shared_, local_;
-  std::vector<std::uint8_t> garbage_;  // what shared memory holds before it is written
-  std::vector<Warp> warps_;
-  std::vector<Barrier> barriers_;
+  const std::int64_t quantum_;     // steps of a warp before another one of its block gets a turn
+  Bytes constants_;
+  Bytes garbage_;  // what shared memory holds before it is written
   std::vector<Allocation*> recent_;  // the allocation that each instruction accessed last
   Allocation* allocation_ = nullptr;  // that of the access in progress, null when there are several
   int pc_ = 0;
   int access_bytes_ = 0;
-  std::uint64_t block_ = 0;
-  std::int64_t steps_ = 0;
+  std::int64_t turn_ends_ = 0;  // the present warp's, in steps
+  bool changed_ = false;        // something that another block could be waiting for, or a block's end
   std::uint64_t barriers_completed_ = 0;
   Fault fault_{};
 };

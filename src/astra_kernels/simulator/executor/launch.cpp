@@ -1,8 +1,10 @@
 // Running a launch on several host threads, and the functions that Python calls.
 #include <xmmintrin.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
+#include <numeric>
 #include <thread>
 
 #include "atomics.h"
@@ -11,7 +13,22 @@
 namespace astra {
 namespace {
 
+constexpr std::uint64_t kBlockSeeds = 0x9e3779b97f4a7c15ull;  // apart, so that blocks hold other bytes
 constexpr unsigned kDefaultFloatMode = 0x1f80;  // round to nearest, denormals kept
+
+// So many rounds may pass in which every block of a cooperative launch only polls: nothing that one of them
+// waits for can come any more, unless it gives up by counting.
+constexpr int kIdleRounds = 5'000;
+
+// The host's floating-point unit as the device's, while this lives.
+class DeviceRounding {
+ public:
+  DeviceRounding() { _mm_setcsr(kDefaultFloatMode); }
+  ~DeviceRounding() { _mm_setcsr(before_); }
+
+ private:
+  const unsigned before_ = _mm_getcsr();
+};
 
 // Blocks are handed out in order, so the fault of the lowest block is the same in every run.
 class Launch {
@@ -20,6 +37,7 @@ class Launch {
       : request_(request), counters_(counters) {}
 
   void run(LaunchResult& result) {
+    if (request_.cooperative) return run_together(result);
     const std::uint64_t blocks = count();
     const int wanted = std::max(1, request_.threads);
     const int threads = int(std::min<std::uint64_t>(std::uint64_t(wanted), blocks));
@@ -40,8 +58,7 @@ class Launch {
   }
 
   void work(std::vector<InstructionCounters>& counters, LaunchResult& result) {
-    const unsigned mode = _mm_getcsr();
-    _mm_setcsr(kDefaultFloatMode);
+    const DeviceRounding rounding;
     if (request_.count) counters.resize(std::uint64_t(request_.instructions));
     Interpreter interpreter(request_, request_.count ? counters.data() : nullptr);
     const std::uint64_t blocks = count();
@@ -56,7 +73,47 @@ class Launch {
       break;
     }
     result.barriers = interpreter.barriers();
-    _mm_setcsr(mode);
+  }
+
+  // A cooperative launch: all blocks are resident and take turns, on one thread and always in the same order.
+  void run_together(LaunchResult& result) {
+    const DeviceRounding rounding;
+    Interpreter interpreter(request_, request_.count ? counters_ : nullptr);
+    std::vector<BlockState> resident;
+    const std::uint64_t blocks = count();
+    resident.reserve(blocks);
+    for (std::uint64_t block = 0; block < blocks; ++block) {
+      resident.emplace_back(request_, request_.seed + (block + 1) * kBlockSeeds);
+      interpreter.enter_block(resident[block]);
+      interpreter.start_block(block);
+      interpreter.leave_block(resident[block]);
+    }
+    std::vector<std::uint64_t> going(blocks);
+    std::iota(going.begin(), going.end(), 0);
+    if (!take_turns(interpreter, resident, going)) result.fault = interpreter.fault();
+    result.barriers = interpreter.barriers();
+  }
+
+  // Rounds of one turn for each block, until all have ended; false after a fault.
+  static bool take_turns(Interpreter& interpreter, std::vector<BlockState>& resident,
+                         std::vector<std::uint64_t>& going) {
+    for (int idle = 0; !going.empty();) {
+      interpreter.forget_changes();
+      std::size_t kept = 0;
+      for (std::uint64_t block : going) {
+        interpreter.enter_block(resident[block]);
+        const Turn turn = interpreter.take_turn();
+        interpreter.leave_block(resident[block]);
+        if (turn == Turn::Faulted) return false;
+        if (turn == Turn::Going) going[kept++] = block;
+      }
+      going.resize(kept);
+      idle = interpreter.changed() ? 0 : idle + 1;
+      if (idle < kIdleRounds || going.empty()) continue;
+      interpreter.enter_block(resident[going.front()]);
+      return interpreter.fail_waiting();
+    }
+    return true;
   }
 
   void merge(const std::vector<InstructionCounters>& part, const LaunchResult& from,

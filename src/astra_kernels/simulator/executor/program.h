@@ -14,6 +14,8 @@ namespace astra {
 #define ASTRA_HANDLERS(X)                                                                       \
   X(elementwise) X(branch) X(exit) X(load) X(store) X(atomic) X(copy_async) X(copy_commit)      \
   X(copy_wait) X(grid_wait) X(active_mask) X(clock) X(nop) X(trap)                              \
+  /* they may wait for another block, so a cooperative launch gives others a turn: */           \
+  X(polling_load) X(polling_atomic)                                                             \
   /* from here on, threads meet: */                                                             \
   X(barrier) X(barrier_arrive) X(warp_barrier) X(shuffle) X(vote) X(match) X(reduce) X(elect)
 
@@ -114,7 +116,7 @@ struct LaunchRequest {
   std::int32_t threads;
   std::int32_t count;  // whether to fill in counters
   std::int32_t programmatic;  // the kernel before it in the stream may still be running
-  std::int32_t padding;
+  std::int32_t cooperative;   // blocks may wait for each other, so they take turns
   std::uint64_t seed;  // of what uninitialised memory holds
 };
 

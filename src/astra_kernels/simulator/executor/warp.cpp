@@ -54,12 +54,13 @@ Fragment* Warp::choose(const Instruction* code) {
   if (fragments.size() > 1) join();
   do {
     Fragment* best = nullptr;
-    bool fair = since_join > kPatience;
+    const bool fair = polled || since_join > kPatience;
     for (Fragment& f : fragments) {
       if (f.state != State::Ready) continue;
       if (!best || (fair ? f.last_run < best->last_run : f.pc < best->pc)) best = &f;
     }
     if (best) {
+      polled = false;
       best->last_run = ++run_count;
       ++since_join;
       return best;
@@ -73,6 +74,12 @@ int Warp::stop_before(const Fragment& chosen) const {
   for (const Fragment& f : fragments)
     if (&f != &chosen && f.state != State::AtBarrier && f.pc > chosen.pc) stop = std::min(stop, f.pc);
   return stop;
+}
+
+bool Warp::others_ready(const Fragment& chosen) const {
+  return std::any_of(fragments.begin(), fragments.end(), [&](const Fragment& f) {
+    return &f != &chosen && f.state == State::Ready;
+  });
 }
 
 void Warp::split(Fragment& fragment, Mask leaving, int pc) {

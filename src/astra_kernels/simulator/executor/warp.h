@@ -44,12 +44,15 @@ struct Warp {
   std::vector<PendingCopy> copies;
   std::uint32_t committed[kLanes];
   std::uint64_t run_count;
+  bool polled;               // by the fragment that ran last: another one is to run now
   std::uint64_t since_join;  // turns since lanes last joined, for fairness
 
   // The fragment to run next, or null when all wait or the warp has ended. Joins what can join.
   Fragment* choose(const Instruction* code);
   // Where the chosen fragment must stop because another one is there.
   int stop_before(const Fragment& chosen) const;
+  // Whether other lanes than the chosen fragment's could run.
+  bool others_ready(const Fragment& chosen) const;
   void split(Fragment& fragment, Mask leaving, int pc);
   void retire(Mask lanes);
 

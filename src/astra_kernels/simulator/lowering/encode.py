@@ -127,7 +127,9 @@ def encode_kernel(kernel: LoweredKernel, numbers: OperationNumbers) -> EncodedKe
     code = np.zeros(len(microcode.operations), INSTRUCTION)
     code["results"] = code["sources"] = code["guard"] = _NONE
     for row, operation in zip(code, microcode.operations, strict=True):
-        row["handler"] = numbers.handlers[operation.handler]
+        row["handler"] = numbers.handlers[
+            f"polling_{operation.handler}" if operation.polls else operation.handler
+        ]
         if operation.handler == "elementwise":
             row["operation"] = numbers.elementwise[operation.operation]
             # The executor looks at four sources; absent ones must still be addresses.

@@ -26,12 +26,15 @@ _SPACES = {
     "const": Space.CONSTANT,
     "param": Space.CONSTANT,
 }
-# Orders, scopes and cache policies: blocks run one after the other on a host thread and every store
-# is visible at once, so these change neither a result nor a check.
+# Orders, scopes and cache policies: a host thread runs blocks one after the other or in turns, and every
+# store is visible at once, so these change neither a result nor a check.
 _WITHOUT_EFFECT = {
     "weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "cta", "gpu", "sys",
     "ca", "cg", "cs", "cv", "lu", "nc", "wb", "wt",
 }  # fmt: skip
+# A load with one of these sees what another block stores meanwhile, so a loop may wait by it.
+_POLLING = {"relaxed", "acquire", "volatile", "cv"}
+_SEEN_BY_OTHERS = (Space.GLOBAL, Space.GENERIC)
 _CACHE_PREFIXES = ("L1::", "L2::")
 _VECTORS = {"v2": 2, "v4": 4}
 
@@ -106,8 +109,16 @@ def translate_load(t: Translator, instruction: Instruction) -> None:
         sign_extend=signed,
         register_kind=_data_kind(t, registers, modifiers.type),
     )
+    polls = modifiers.space in _SEEN_BY_OTHERS and not _POLLING.isdisjoint(instruction.parts)
     t.emit(
-        MicroOp("load", results=tuple(registers), sources=(base,), immediate=offset, memory=fields)
+        MicroOp(
+            "load",
+            results=tuple(registers),
+            sources=(base,),
+            immediate=offset,
+            memory=fields,
+            polls=polls,
+        )
     )
     t.operations[-1].counted &= not (is_parameter and modifiers.space == Space.LOCAL)
 
@@ -188,6 +199,7 @@ def translate_atomic(t: Translator, instruction: Instruction) -> None:
             sources=(base, *values),
             immediate=offset,
             memory=fields,
+            polls=target is not None and modifiers.space in _SEEN_BY_OTHERS,
         )
     )
 

@@ -135,6 +135,7 @@ class MicroOp:
         target: Label of a branch.
         immediate: Added to an address; the number of groups of a wait.
         mode: Which of a handler's variants.
+        polls: Whether a load or an atomic may be waiting for another block.
         memory: For memory accesses.
         instruction: The PTX instruction it belongs to.
         counted: False for the second and later micro-operations of one PTX instruction.
@@ -148,6 +149,7 @@ class MicroOp:
     target: str | None = None
     immediate: int = 0
     mode: int = 0
+    polls: bool = False
     memory: MemoryFields = field(default_factory=MemoryFields)
     instruction: Instruction | None = None
     counted: bool = True

@@ -38,6 +38,9 @@ _LANE_VALUES: dict[str, Callable[[int], int]] = {
     "%lanemask_ge": lambda lane: 0xFFFFFFFF & ~((1 << lane) - 1),
 }
 _LAUNCH_VALUES = {f"%{what}.{axis}" for what in ("ctaid", "ntid", "nctaid") for axis in "xyz"}
+# The upper and the lower half of the address of a cooperative launch's workspace (driver_abi.h of
+# cooperative groups in CUDA 13.0).
+_LAUNCH_VALUES |= {"%envreg1", "%envreg2"}
 
 
 def lane_values(name: str) -> list[int]:

@@ -20,6 +20,7 @@ enum Error : int {
   kInvalidSymbol = 13,
   kInvalidDeviceFunction = 98,
   kInvalidDevice = 101,
+  kCooperativeLaunchTooLarge = 720,
   kNotSupported = 801,
 };
 

@@ -60,6 +60,13 @@ int check_limits(const Kernel& kernel, const KernelFacts& facts, Dim3 grid, Dim3
   return kSuccess;
 }
 
+// The driver refuses a cooperative launch whose blocks are not all resident together.
+bool fits_at_once(const KernelFacts& facts, Dim3 grid, Dim3 block, std::uint64_t shared_bytes) {
+  const int each = blocks_per_multiprocessor(facts, int(block.x * block.y * block.z), shared_bytes);
+  const std::uint64_t blocks = std::uint64_t(grid.x) * grid.y * grid.z;
+  return blocks <= std::uint64_t(each) * std::uint64_t(machine().multiprocessors);
+}
+
 int launch(const void* function, const Configuration& how, void** arguments, Manner manner) {
   Kernel* kernel = find_kernel(function);
   if (!kernel) return note(kInvalidDeviceFunction);
@@ -67,6 +74,8 @@ int launch(const void* function, const Configuration& how, void** arguments, Man
   if (int error = describe(*kernel, facts)) return note(error);
   const Dim3 grid = how.grid, block = how.block;
   if (int error = check_limits(*kernel, facts, grid, block, how.shared_bytes)) return note(error);
+  if (manner.cooperative && !fits_at_once(facts, grid, block, how.shared_bytes))
+    return note(kCooperativeLaunchTooLarge);
   if (!on_stream(how.stream, manner.function)) return note(kNotSupported);
   LaunchCall call{kernel->fatbin, kernel->name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
                   how.shared_bytes, arguments, manner.cooperative, manner.programmatic};

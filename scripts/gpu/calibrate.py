@@ -73,7 +73,8 @@ __device__ __forceinline__ void astra_spin() {{
   }}
 }}
 """
-_ADJUSTING_ROUNDS, _LONG_ROUNDS = 60, 300
+_FIRST_SPIN, _ADJUSTMENTS = 800.0, 4
+_ADJUSTING_ROUNDS, _LONG_ROUNDS = 40, 300
 
 
 def _slow(job: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -86,24 +87,31 @@ def _slow(job: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
             spec, candidate=dataclasses.replace(spec.baseline, directory="candidate")
         ),
     )
-    spins = dict.fromkeys(axes, 100.0)
-    for turn in range(3):
+    tried: list[dict[str, tuple[float, float]]] = []
+    spins = dict.fromkeys(axes, 0.0)
+    for turn in range(_ADJUSTMENTS + 1):
         _write_slowed(job, {axes[uuid]: spin for uuid, spin in spins.items()})
-        rows, _ = _judge(
-            job, 500 + turn, options, rounds=(_ADJUSTING_ROUNDS, _LONG_ROUNDS)[turn == 2]
-        )
-        found = {row["workload"]: 1 / row["ratio"] - 1 for row in rows}
+        rounds = _LONG_ROUNDS if turn == _ADJUSTMENTS else _ADJUSTING_ROUNDS
+        rows, _ = _judge(job, 500 + turn, options, rounds=rounds)
+        tried.append({r["workload"]: (spins[r["workload"]], 1 / r["ratio"] - 1) for r in rows})
         print(
-            {uuid: (round(spins[uuid]), f"{share:.4f}") for uuid, share in found.items()},
+            {uuid: f"{spin:.0f}: {share:.4f}" for uuid, (spin, share) in tried[-1].items()},
             flush=True,
         )
-        if turn < 2:
-            spins = {
-                uuid: spins[uuid] * options.slow / max(found[uuid], options.slow / 4)
-                for uuid in spins
-            }
+        if turn < _ADJUSTMENTS:
+            spins = {uuid: _next([found[uuid] for found in tried], options.slow) for uuid in axes}
     kept = ("workload", "ratio", "ratio_low", "ratio_high", "rounds", "baseline_us")
     return [{k: row[k] for k in kept} | {"cycles": round(spins[row["workload"]])} for row in rows]
+
+
+def _next(tried: list[tuple[float, float]], wanted: float) -> float:
+    """Cycles that should slow by `wanted`, on the line through the two nearest tries."""
+    if len(tried) == 1:
+        return _FIRST_SPIN
+    (one, low), (two, high) = sorted(tried, key=lambda t: abs(t[1] - wanted))[:2]
+    if abs(high - low) < wanted / 20:
+        return two * 1.5
+    return max(0.0, one + (wanted - low) * (two - one) / (high - low))
 
 
 def _write_slowed(job: Path, spins: dict[int, float]) -> None:

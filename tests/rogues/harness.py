@@ -263,7 +263,7 @@ HARNESS = (
     Rogue(
         name="endless-kernel",
         trick="a kernel that never ends",
-        edits=((KERNEL, "for (volatile int forever = 1; forever;) {}"),),
+        edits=((KERNEL, "while (hidden > 0) __threadfence_block();"),),
         sim="timed_out",
         gpu="timed_out",
         why="a step limit or a deadline ends it",

@@ -46,8 +46,8 @@ REUSE = (
             ),
         ),
         sim="incorrect",
-        gpu="incorrect|quarantined",
-        why="the same buffers come back with other inputs, and outputs poisoned",
+        gpu="passed|incorrect",
+        why="the same buffers come back with outputs poisoned; timed calls each have buffers of their own",
     ),
     refused(
         "cache-by-value-on-host",
@@ -67,8 +67,8 @@ REUSE = (
             ),
         ),
         sim="incorrect",
-        gpu="incorrect|rejected|quarantined",
-        why="nothing arrives on the host before the call returns",
+        gpu="rejected:capture",
+        why="nothing arrives on the host before the call returns; on a GPU a captured copy may not touch the host",
     ),
     refused(
         "cache-by-value-on-device",

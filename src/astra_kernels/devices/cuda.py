@@ -127,9 +127,15 @@ class CudaDevice:
             driver_call("cuMemFree", address)
 
     def write(self, address: int, data: np.ndarray) -> None:
-        """Copies bytes to the device."""
+        """Copies bytes to the device; they are there when this returns.
+
+        A plain copy from pageable memory may return before its last part has arrived, and the device's stream
+        does not wait for the default one.
+        """
         if data.size:
-            driver_call("cuMemcpyHtoD", address, data.ctypes.data, data.nbytes)
+            source = data.ctypes.data
+            driver_call("cuMemcpyHtoDAsync", address, source, data.nbytes, self._stream)
+            driver_call("cuStreamSynchronize", self._stream)
 
     def read(self, address: int, into: np.ndarray) -> None:
         """Copies bytes from the device."""
@@ -175,13 +181,13 @@ class CudaDevice:
         """Device memory that is free now."""
         return int(driver_call("cuMemGetInfo")[0])
 
+    def attribute(self, name: str) -> int:
+        """A number of the device, by the driver's name for it without its prefix."""
+        key = getattr(driver_module().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(driver_call("cuDeviceGetAttribute", key, self._device))
+
     def _facts(self) -> Facts:
-        names = driver_module().CUdevice_attribute
-
-        def attribute(name: str) -> int:
-            key = getattr(names, f"CU_DEVICE_ATTRIBUTE_{name}")
-            return int(driver_call("cuDeviceGetAttribute", key, self._device))
-
+        attribute = self.attribute
         name = driver_call("cuDeviceGetName", 128, self._device)
         version = int(driver_call("cuDriverGetVersion"))
         bits, kilohertz = attribute("GLOBAL_MEMORY_BUS_WIDTH"), attribute("MEMORY_CLOCK_RATE")

@@ -80,7 +80,10 @@ def capture(stream: int, steps: Sequence[Step]) -> Graph:
     if code != 0:
         driver_call("cuGraphDestroy", graph)
         raise NotCapturable(f"the entry point returned {code} while it was captured")
-    kernels, nodes = _count(graph, driver)
+    kernels, nodes, to_host = _count(graph, driver)
+    if to_host:
+        driver_call("cuGraphDestroy", graph)
+        raise NotCapturable("a copy from or to host memory")
     executable = driver_call("cuGraphInstantiate", graph, 0)
     early, apart = _apart(graph, ends, driver)
     driver_call("cuGraphDestroy", graph)
@@ -116,22 +119,31 @@ def _apart(graph: Any, ends: set[int], driver: Any) -> tuple[int, Any]:
     return len(crossing), driver_call("cuGraphInstantiate", graph, 0)
 
 
-def _count(graph: Any, driver: Any) -> tuple[int, int]:
-    """Kernel nodes and all nodes; child graphs count with what they hold."""
+def _count(graph: Any, driver: Any) -> tuple[int, int, int]:
+    """Kernel nodes, all nodes, and copies that touch host memory; child graphs count with what they hold."""
     count = int(driver_call("cuGraphGetNodes", graph, 0)[1])
     if count == 0:
-        return 0, 0
-    kernels = nodes = 0
+        return 0, 0, 0
+    kernels = nodes = to_host = 0
     types = driver.CUgraphNodeType
     for node in driver_call("cuGraphGetNodes", graph, count)[0]:
         kind = driver_call("cuGraphNodeGetType", node)
         nodes += 1
         if kind == types.CU_GRAPH_NODE_TYPE_KERNEL:
             kernels += 1
+        elif kind == types.CU_GRAPH_NODE_TYPE_MEMCPY:
+            to_host += _touches_host(driver_call("cuGraphMemcpyNodeGetParams", node), driver)
         elif kind == types.CU_GRAPH_NODE_TYPE_GRAPH:
             inner = _count(driver_call("cuGraphChildGraphNodeGetGraph", node), driver)
-            kernels, nodes = kernels + inner[0], nodes + inner[1]
-    return kernels, nodes
+            kernels, nodes, to_host = (
+                own + more for own, more in zip((kernels, nodes, to_host), inner, strict=True)
+            )
+    return kernels, nodes, to_host
+
+
+def _touches_host(copy: Any, driver: Any) -> bool:
+    host = driver.CUmemorytype.CU_MEMORYTYPE_HOST
+    return host in (copy.srcMemoryType, copy.dstMemoryType)
 
 
 class Stopwatch:

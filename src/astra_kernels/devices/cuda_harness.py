@@ -121,6 +121,25 @@ class Harness:
         driver_call("cuLaunchKernelEx", config, kernel, (tuple(arguments), types), 0)
 
 
+class SharedMemory:
+    """The multiprocessors' shared memory, which keeps what the kernel before left in it."""
+
+    def __init__(self, device: CudaDevice) -> None:
+        self._device = device
+        self._bytes = device.attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        self._kernel = driver_call("cuModuleGetFunction", _module("harness.ptx"), b"spoil_shared")
+        names = driver_module().CUfunction_attribute
+        limit = names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        driver_call("cuFuncSetAttribute", self._kernel, limit, self._bytes)
+
+    def spoil(self) -> None:
+        """Fills all of it with NaNs, so that reading what nobody wrote is seen in the outputs."""
+        blocks = 2 * self._device.facts.multiprocessors
+        values, types = (self._bytes,), (ctypes.c_uint32,)
+        shape = (blocks, 1, 1, _THREADS, 1, 1, self._bytes)
+        driver_call("cuLaunchKernel", self._kernel, *shape, self._device.stream, (values, types), 0)
+
+
 def _module(name: str) -> Any:
     text = (Path(__file__).parent / name).read_bytes()
     return driver_call("cuModuleLoadData", text + b"\0")

@@ -35,6 +35,19 @@ extern "C" __global__ void restore_sets(uint64_t* slab, const uint64_t* master,
   fill(slab + first, master, flips, words, *key + first);
 }
 
+// Fills the shared memory of a multiprocessor with bytes that are a NaN in every floating type: what a kernel
+// reads before it wrote it is no number. `bytes` is as much as a block can have, so that blocks do not share one.
+extern "C" __global__ void spoil_shared(uint32_t bytes) {
+  extern __shared__ uint32_t words[];
+  for (uint32_t i = threadIdx.x; i < bytes / 4; i += blockDim.x) {
+    words[i] = 0xffffffffu;
+  }
+  __syncthreads();
+  if (words[(threadIdx.x * 37) % (bytes / 4)] == 0) {
+    __trap();  // never; keeps the writes
+  }
+}
+
 #else
 
 // The kernel before a call in a chain: lets the next kernel start at once, and writes the inputs late.

@@ -90,7 +90,7 @@ def profile(
         prepared = [bench.prepared(w) for w in batch]
         results = [p.new_result() for p in prepared]
         request = Request(
-            task="check",
+            task="profile",
             device=bench.spec.device,
             cuda_runtime=subject.cuda_runtime,
             programs=(subject.program,),

@@ -174,7 +174,7 @@ def _run(
     try:
         with _calls(bench, workloads) as calls, bench.device_in_use():
             request = Request(
-                task="check",
+                task="profile",
                 device=bench.spec.device,
                 cuda_runtime=subject.cuda_runtime,
                 programs=(subject.program,),

@@ -96,6 +96,7 @@ class Request:
     """Everything one child does."""
 
     task: Literal["check", "time", "profile"]
+    """`profile` makes the calls of `check`, and nothing else on the device, under a tool."""
     device: str
     cuda_runtime: str
     """Path of the shared CUDA runtime that the programs were linked against."""

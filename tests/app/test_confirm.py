@@ -52,7 +52,7 @@ def test_an_unsafe_candidate_is_refuted(confirm):
 
 def test_seeds_are_drawn_anew(confirm):
     results = [confirm(LAUNCH, "256, 0, stream")[1] for _ in range(2)]
-    seeds = [{w["seed"] for w in r["evaluation"]["workloads"]} for r in results]
+    seeds = [{w["seed"] for w in r["evaluation"]["workloads"] if not w["hidden"]} for r in results]
     assert [len(s) for s in seeds] == [1, 1]
     assert seeds[0] != seeds[1]
 

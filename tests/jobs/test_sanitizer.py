@@ -189,8 +189,8 @@ WORKLOADS = (
     workload("small", 4, 256),
     workload("odd", 3, 129),
     workload("empty", 0, 256),
-    workload("hidden-1", 5, 640),
-    workload("hidden-0", 2, 64),
+    workload("hidden-1", 5, 640, hidden=True),
+    workload("hidden-0", 2, 64, hidden=True),
 )
 
 
@@ -199,6 +199,8 @@ def test_the_smallest_an_odd_and_a_hidden_workload_are_run():
     assert [w.uuid for w in chosen] == ["odd", "hidden-0"]
     chosen = small_workloads(silu_spec(workloads=(workload("tiny", 2, 64), *WORKLOADS)))
     assert [w.uuid for w in chosen] == ["tiny", "odd", "hidden-0"]
+    chosen = small_workloads(silu_spec(workloads=WORKLOADS), frozenset({"hidden-0"}))
+    assert [w.uuid for w in chosen] == ["odd", "hidden-1"]
 
 
 @pytest.fixture

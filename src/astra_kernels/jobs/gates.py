@@ -169,7 +169,7 @@ class Gates:
         rival = subject
         if baseline is not None:
             rival = self._subject(baseline, self._spec.baseline, None)
-        safety = self._safety(subject, None if alone else rival)
+        safety = self._safety(subject, None if alone else rival, hidden)
         if safety.unsafe is not None:
             return safety.unsafe
         found = self._timed((rival, subject), checked, known)
@@ -245,13 +245,14 @@ class Gates:
             baseline=None if known is None else known.accuracy,
         )
 
-    def _safety(self, subject: Subject, baseline: Subject | None) -> Safety:
+    def _safety(self, subject: Subject, baseline: Subject | None, hidden: Hidden) -> Safety:
         """The safety gate: what a simulated device checks anyway, or compute-sanitizer if the job asks for it."""
         if not self._spec.safety:
             return Safety()
         if self._bench.simulated:
             return Safety([SafetyCheck(tool="simulator", verdict="held", detail=_SIMULATED)])
-        safety = examine(self._bench, subject, baseline)
+        dropped = frozenset(d.uuid for d in hidden.dropped)
+        safety = examine(self._bench, subject, baseline, dropped)
         self.safety_s = safety.wall_s
         return safety
 

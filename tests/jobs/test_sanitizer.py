@@ -189,8 +189,8 @@ WORKLOADS = (
     workload("small", 4, 256),
     workload("odd", 3, 129),
     workload("empty", 0, 256),
-    workload("hidden-1", 5, 640, hidden=True),
-    workload("hidden-0", 2, 64, hidden=True),
+    replace(workload("hidden-1", 5, 640), hidden=True),
+    replace(workload("hidden-0", 2, 64), hidden=True),
 )
 
 

@@ -1,18 +1,17 @@
 """A normalisation that nothing in the package was written for, and jobs of it on the simulated device."""
 
-import os
-
 import pytest
 
-from astra_kernels.errors import ToolchainNotFound
 from astra_kernels.evaluation.stage import JobRequest, stage_job
 from astra_kernels.jobs.run_job import run_job
-from astra_kernels.languages.cuda.toolchain import find_toolchain
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import Definition
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.solution import SolutionSpec
 from astra_kernels.records.workload import RandomInput, ScalarInput, Workload
+from tests.jobs.conftest import build_cache, toolchain
+
+__all__ = ["build_cache", "toolchain"]
 
 KERNEL = r"""
 #include <cuda_runtime.h>
@@ -93,19 +92,6 @@ def norm_problem(reference=REFERENCE, kernel=KERNEL, domains=True):
 def edited(old, new, text=KERNEL):
     assert old in text
     return text.replace(old, new)
-
-
-@pytest.fixture(scope="session")
-def toolchain():
-    try:
-        return find_toolchain(os.environ)
-    except ToolchainNotFound as reason:
-        pytest.skip(str(reason))
-
-
-@pytest.fixture(scope="session")
-def build_cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("builds")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from astra_kernels.errors import ProblemError
+from astra_kernels.errors import ProblemError, UserError
 from astra_kernels.records.describe import describe
 from astra_kernels.records.evaluation import Evaluation, Incorrect, Passed
 from astra_kernels.records.problem import Problem
@@ -35,7 +35,11 @@ def agreed_workloads(
     waiting = {w.uuid: w for w in proposals}
     refused: dict[str, str] = {}
     while waiting:
-        evaluation = evaluate_baseline(tuple(waiting.values()))
+        try:
+            evaluation = evaluate_baseline(tuple(waiting.values()))
+        except UserError as error:  # the problem's own functions need not know other sizes
+            refused |= dict.fromkeys(waiting, str(error))
+            return (), refused
         if isinstance(evaluation, Passed):
             break
         culprit = getattr(evaluation, "workload", None)

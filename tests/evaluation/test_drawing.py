@@ -1,6 +1,7 @@
 """Hidden workloads as a space: legal, reproducible, different, and of every kind."""
 
 import math
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,12 +12,14 @@ from astra_kernels.evaluation.hidden import (
     LARGE_ELEMENTS_SIMULATED,
     draw_hidden,
 )
+from astra_kernels.importers.problem_dir import load_problem
 from astra_kernels.records.expressions import evaluate
 from astra_kernels.records.sizes import batch_axis, total_elements
 from astra_kernels.records.workload import SafetensorsInput
 
 from .conftest import norm_problem
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SECRETS = st.integers(0, 2**64 - 1)
 
 
@@ -154,3 +157,14 @@ def test_the_batch_axis_leads_whatever_depends_on_it():
     assert batch_axis(definition_of(weight=["halves"])) is None
     assert batch_axis(definition_of(y=["columns", "rows"])) is None
     assert batch_axis(definition_of(y=[])) is None
+
+
+def test_the_upper_half_of_a_domain_is_nearly_always_looked_at():
+    """The norm of the examples takes rows of up to 32768; a rewrite that keeps a row in registers fails there."""
+    problem = load_problem(EXAMPLES / "fused_add_rmsnorm")
+    reached = 0
+    for secret in range(60):
+        drawn = draw_hidden(problem, secret, simulated=True)
+        assert len(drawn) <= 12
+        reached += any(h.workload.axes["hidden"] > 16384 for h in drawn)
+    assert reached >= 57

@@ -1,5 +1,7 @@
 """Inputs: every element type with every distribution, and where else values may come from."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from astra_kernels.errors import UserError
 from astra_kernels.jobs.elements import FLOAT_FORMATS, numpy_dtype
 from astra_kernels.jobs.inputs import InputSource, draw, round_scalar
 from astra_kernels.jobs.reference import Reference
-from astra_kernels.jobs.spec import InputSpec
+from astra_kernels.jobs.spec import InputSpec, TensorSpec
 from astra_kernels.records.dtypes import DTYPES, is_floating
 
 from .staging import silu_spec, workload
@@ -92,6 +94,16 @@ def test_extremes_meet_and_go_to_minus_infinity():
 def test_an_unknown_distribution_names_the_known_ones():
     with pytest.raises(UserError, match="constant_rows"):
         draw(generator(), "float32", (1,), "cauchy")
+
+
+def test_a_scalar_that_its_type_cannot_hold_is_refused(tmp_path):
+    spec = silu_spec()
+    scale = TensorSpec(name="scale", dtype="float32", shape=None)
+    spec = dataclasses.replace(spec, inputs=(*spec.inputs, scale))
+    source = InputSpec(type="scalar", value=1e308)
+    shape = workload("w", 2, 8, inputs={"input": InputSpec(type="random"), "scale": source})
+    with pytest.raises(UserError, match="'scale' is 1e\\+308"):
+        InputSource(spec, tmp_path).make(shape)
 
 
 def test_scalars_are_rounded_to_their_type():

@@ -229,6 +229,19 @@ class TestExactAndQuantised:
         known = {"max_ulp": 1.0, "mismatches": 10, "elements": 20000}
         assert "steps off" in compare(got, want, "int8", held_to(**known), "quantised").broken_rule
 
+    def test_a_quantised_word_may_not_jump_either(self):
+        want = np.zeros(20000, np.int32)
+        got = want.copy()
+        got[5] = 123_456_789
+        known = {"max_ulp": 1.0, "mismatches": 10, "elements": 20000}
+        assert "steps off" in compare(got, want, "int32", held_to(**known), "quantised").broken_rule
+
+    def test_a_quantised_nan_is_misplaced(self):
+        want, got = np.zeros(20000), np.zeros(20000, np.float16)
+        got[5] = np.nan
+        known = {"max_ulp": 1.0, "mismatches": 10, "elements": 20000}
+        assert "NaN" in compare(got, want, "float16", held_to(**known), "quantised").broken_rule
+
 
 def test_empty_outputs_pass():
     assert compare([], []).broken_rule is None

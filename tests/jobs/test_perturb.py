@@ -2,7 +2,9 @@
 
 import ctypes
 import dataclasses
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -77,12 +79,17 @@ def test_a_turned_set_keeps_magnitudes_and_whatever_may_not_turn(seed, key, inde
 
 
 def test_the_device_fills_sets_as_the_judge_computes_them(toolchain, tmp_path):
+    """In a process of its own: a process has one simulated device, and other tests keep theirs."""
     source = tmp_path / "fill.cu"
     source.write_text(LAUNCHER.format(source=HARNESS / "harness.cu"))
+    library = compile_library(toolchain, source, tmp_path / "fill.so", "--no-compress")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        pool.submit(fill_and_compare, library).result()
+
+
+def fill_and_compare(path):
     simulator = Simulator("h200")
-    library = simulator.load(
-        compile_library(toolchain, source, tmp_path / "fill.so", "--no-compress")
-    )
+    library = simulator.load(path)
     words, sets, key = 100, 3, 0xFEDCBA9876543210
     random = np.random.default_rng(5)
     image = random.integers(0, 256, 8 * words, dtype=np.uint8)

@@ -345,3 +345,23 @@ def test_a_full_disk_is_the_machines_fault(tmp_path, toolchain, build_cache, siz
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(p.name for p in job.iterdir()) == ["baseline", "job.json", "reference.py"]
+
+
+def test_a_kernel_that_only_unchecked_workloads_run_has_no_time(judge_job):
+    """Its outputs were never judged, so what it gains is nothing."""
+    other = SILU.replace("silu(", "silu_of_many(").split("__global__")[1].split('extern "C"')[0]
+    launch = "  silu<<<static_cast<unsigned>(tokens), 128, 0, stream>>>("
+    many = SILU.replace('extern "C"', f'__global__ {other}\nextern "C"').replace(
+        launch,
+        "  (tokens < 300 ? silu : silu_of_many)"
+        "<<<static_cast<unsigned>(tokens), 128, 0, stream>>>(",
+    )
+    assert many.count("silu_of_many") == 2
+    limits = Limits(checked_elements=100_000)
+    shapes = (workload("small", 4, 256), workload("many", 300, 512))
+    outcome = judge_job(many, workloads=shapes, limits=limits)
+    assert outcome.outcome == "passed"
+    small, large = (w.timing for w in outcome.workloads)
+    assert small.kind == "modelled"
+    assert "ran on no workload that was checked" in large.reason
+    assert outcome.geomean.kind == "not_established"

@@ -34,6 +34,14 @@ IN_FUNCTION = "void f() {{ {} }}"
         ('asm("nop");', "assembler"),
         ('namespace a { extern "C" { asm("nop"); } }', "assembler"),
         ('static void f() __asm__("g");', "assembler"),
+        ("#define A asm\n" + IN_FUNCTION.format('A volatile("nop");'), "hidden-keyword"),
+        ("#define A(x) x\n" + IN_FUNCTION.format('A(asm)("syscall");'), "hidden-keyword"),
+        ("#define A asm volatile\n" + IN_FUNCTION.format('A("nop");'), "hidden-keyword"),
+        ('#define A __attribute__\nint f() A((section("x")));', "hidden-keyword"),
+        ('#define P _Pragma\nP("GCC optimize(3)")', "hidden-keyword"),
+        ('#define L [\nL L gnu::section("x")]] int a;', "hidden-keyword"),
+        ('[ [gnu::section("x")] ] int a;', "attribute"),
+        ('<:<:gnu::section("x"):>:> int a;', "attribute"),
         ('#include "/etc/passwd"', "include"),
         ("#include </proc/self/environ>", "include"),
         ("%:include </dev/stdin>", "include"),
@@ -113,6 +121,20 @@ def test_suspicious(text, rule):
 )
 def test_honest(text):
     assert findings(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#define WAIT asm volatile("griddepcontrol.wait;" ::: "memory")\nvoid f() { WAIT; }',
+        "#define INLINE __attribute__((always_inline)) inline\nINLINE int f() { return 1; }",
+        '#define UNROLL _Pragma("unroll")\nvoid f() { UNROLL for (;;) {} }',
+        "#define AT(a, i) ((a)[(i)])\nint f(int* a) { return a[a[0]] + AT(a, 1); }",
+        "#define UNUSED [[maybe_unused]]\nUNUSED static int x;",
+    ],
+)
+def test_whole_keywords_in_macros_are_honest(text):
+    assert source_findings({"kernel.cu": text}, {}) == ()
 
 
 def test_a_file_of_the_tree_may_be_included_from_a_directory():

@@ -151,6 +151,13 @@ HARNESS = (
         why="an end that the child did not announce is a crash",
     ),
     refused(
+        "keyword-by-another-name",
+        "gives `asm` another name, so that nobody looks for it",
+        before('A volatile("nop");', host="#define A asm"),
+        rule="rejected:hidden-keyword",
+        why=_SOURCE,
+    ),
+    refused(
         "constructor",
         "runs code when the library is loaded",
         host("static int early; __attribute__((constructor)) static void begin() { early = 1; }"),

@@ -144,7 +144,6 @@ _ORDER = (
     "prime",
     "prime",
     "odd",
-    "odd",
     "scalar",
     "half vectors",
     "beside",
@@ -152,7 +151,8 @@ _ORDER = (
     "power",
     "vectors",
 )
-_LARGE = "large"
+_LARGE, _FAR = "large", "far"
+"""Many elements; and one contiguous axis in the upper half of its domain, where a kernel's own limits may lie."""
 
 
 class _Draw:
@@ -170,7 +170,7 @@ class _Draw:
 
     def pairs(self) -> list[tuple[str, Distribution]]:
         """Each kind of size with a kind of value that chance gives it."""
-        shapes, values = [*_ORDER, _LARGE], list(_VALUES)
+        shapes, values = [*_ORDER, _FAR, _LARGE], list(_VALUES)
         self._draw.shuffle(values)
         return list(zip(shapes, values, strict=True))
 
@@ -197,15 +197,19 @@ class _Draw:
         names = list(self._definition.var_axes)
         for attempt in range(2 * _ATTEMPTS):
             kind = shape if attempt < _ATTEMPTS else "any"
-            weights = [3 if name in self._inner else 1 for name in names]
+            outer = 0 if shape == _FAR and self._inner else 1
+            weights = [3 if name in self._inner else outer for name in names]
             focus = self._draw.choices(names, weights)[0] if names else ""
             sizes = {n: self._size(n, kind if n == focus else "any", kind == _LARGE) for n in names}
-            limit = self._large if kind == _LARGE else MOST_ELEMENTS
+            limit = self._large if kind in (_LARGE, _FAR) else MOST_ELEMENTS
             elements = self._legal(sizes, inputs)
             if elements is None or elements > limit or (kind == _LARGE and elements < limit // 4):
                 continue
             if kind == _LARGE:
                 return sizes, "large sizes"
+            if kind == _FAR:
+                where = "" if focus in self._inner else " of an outer axis"
+                return sizes, f"size in the upper half of its domain{where}"
             if kind == "any" or _SHAPES[kind].holds(sizes.get(focus, 1)):
                 return sizes, self._words(kind, focus, sizes)
         return self._as_given(inputs)
@@ -231,6 +235,8 @@ class _Draw:
         """A size for one axis, inside its domain, and of the kind where the domain has such."""
         axis = self._definition.var_axes[name]
         low, high, step = self._range(name, axis)
+        if kind == _FAR:
+            return step * self._draw.randint(max(low, high // 2), high)
         if not large:
             high = max(low, min(high, (_INNER if name in self._inner else _OUTER) // step))
         if self._draw.random() < _SPACIOUS:

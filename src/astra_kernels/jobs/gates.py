@@ -172,7 +172,7 @@ class Gates:
         safety = self._safety(subject, None if alone else rival, hidden)
         if safety.unsafe is not None:
             return safety.unsafe
-        found = self._timed((rival, subject), checked, known)
+        found = self._timed((rival, subject), checked, (known, hidden))
         if not isinstance(found, TimeGate):
             return found
         mix, remark = disassembly.result()
@@ -283,11 +283,14 @@ class Gates:
         return known
 
     def _timed(
-        self, rivals: tuple[Subject, Subject], checked: Checked, known: Known
+        self, rivals: tuple[Subject, Subject], checked: Checked, before: tuple[Known, Hidden]
     ) -> TimeGate | Evaluation:
         """The time and profile gates."""
+        known, hidden = before
         if self._bench.simulated:
-            found = modelled_gate(self._bench, self._public, checked.launches, known.modelled_us)
+            found = modelled_gate(
+                self._bench, self._public, checked.launches, known.modelled_us, hidden.kernels
+            )
             self._passed("time")
             return found
         workloads = [w for w in self._public if w.timed]

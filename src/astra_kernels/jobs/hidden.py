@@ -39,6 +39,8 @@ class Hidden:
     dropped: tuple[DroppedWorkload, ...] = ()
     observed: Observed = field(default_factory=Observed)
     baseline_observed: Observed = field(default_factory=Observed)
+    kernels: frozenset[str] = frozenset()
+    """What the candidate launched on a simulated device."""
     failure: Evaluation | None = None
     """The candidate's."""
 
@@ -82,6 +84,7 @@ def judge_hidden(
             found.failure = replace(failure, hidden=kind)
             return found
     found.observed = checked.observed
+    found.kernels = frozenset(x.kernel for calls in checked.launches.values() for x in calls)
     found.rows = tuple(_row(w, checked, own) for w in left)
     return found
 

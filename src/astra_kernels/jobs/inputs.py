@@ -64,7 +64,12 @@ class InputSource:
         if tensor.shape is None:
             if source.value is None:
                 raise UserError(f"workload {workload.uuid}: scalar {tensor.name!r} has no value")
-            return round_scalar(source.value, tensor.dtype)
+            rounded = round_scalar(source.value, tensor.dtype)
+            if not math.isfinite(rounded):
+                raise UserError(
+                    f"workload {workload.uuid}: scalar {tensor.name!r} is {source.value!r}, which {tensor.dtype} cannot hold"
+                )
+            return rounded
         shape = shape_of(tensor, workload.axes)
         if source.type == "safetensors":
             return _stored(tensor, source, shape, self.job_dir)
@@ -90,7 +95,8 @@ def round_scalar(value: Scalar, dtype: str) -> Scalar:
         return bool(value)
     if not is_floating(dtype):
         return int(value)
-    return float(np.asarray(value, np.float64).astype(numpy_dtype(dtype)).astype(np.float64))
+    with np.errstate(over="ignore"):  # what becomes infinite is for the caller to refuse
+        return float(np.asarray(value, np.float64).astype(numpy_dtype(dtype)).astype(np.float64))
 
 
 def draw(
@@ -316,6 +322,10 @@ def _custom(spec: JobSpec, workload: WorkloadSpec, reference: Reference) -> Inpu
         value = made[tensor.name]
         if tensor.shape is None:
             inputs[tensor.name] = round_scalar(value, tensor.dtype)
+            if not math.isfinite(float(inputs[tensor.name])):
+                raise UserError(
+                    f"{name}: scalar {tensor.name!r} is {value!r}, not finite in {tensor.dtype}"
+                )
         else:
             values = reference.to_numpy(value)
             fitting = _fitting(tensor, values, shape_of(tensor, workload.axes), name)

@@ -15,7 +15,7 @@ import numpy as np
 from astra_kernels.jobs.elements import FLOAT_FORMATS, numpy_dtype
 from astra_kernels.jobs.spec import TensorSpec, ToleranceSpec
 from astra_kernels.jobs.ulps import ErrorSum, float_errors, step_errors
-from astra_kernels.records.dtypes import dtype_bytes, is_floating
+from astra_kernels.records.dtypes import is_floating
 from astra_kernels.records.evaluation import OutputAccuracy
 
 MAX_FACTOR, MAX_FLOOR_ULP = 2.0, 1.0
@@ -105,13 +105,13 @@ def _broken(
     if output.compare == "exact":
         return errors.worst, _exact(accuracy)
     if output.compare == "quantised" and yardstick.baseline is not None:
-        return errors.worst, _quantised(output, accuracy, yardstick.baseline)
+        if errors.first_misplaced is not None:
+            return errors.first_misplaced, _misplaced(errors)
+        return errors.worst, _quantised(accuracy, yardstick.baseline)
     if not is_floating(output.dtype):
         return errors.worst, _off_by_more_than_a_step(accuracy)
     if errors.first_misplaced is not None:
-        return errors.first_misplaced, (
-            f"NaN and infinity must be where the oracle has them; {errors.misplaced} elements disagree"
-        )
+        return errors.first_misplaced, _misplaced(errors)
     rule = _beyond_tolerance(errors, yardstick.tolerance)
     if rule is not None:
         place = errors.worst if errors.first_unmatched is None else errors.first_unmatched
@@ -135,9 +135,13 @@ def _off_by_more_than_a_step(accuracy: OutputAccuracy) -> str | None:
     return f"a quantised value is {accuracy.max_ulp:g} steps off; judged alone, one step is allowed"
 
 
-def _quantised(
-    output: TensorSpec, accuracy: OutputAccuracy, baseline: OutputAccuracy
-) -> str | None:
+def _misplaced(errors: ErrorSum) -> str:
+    return (
+        f"NaN and infinity must be where the oracle has them; {errors.misplaced} elements disagree"
+    )
+
+
+def _quantised(accuracy: OutputAccuracy, baseline: OutputAccuracy) -> str | None:
     allowed = baseline.mismatches + max(1, int(QUANTISED_SLACK * accuracy.elements))
     if accuracy.mismatches > allowed:
         return (
@@ -145,7 +149,7 @@ def _quantised(
             f"the baseline has {baseline.mismatches}, {allowed} are allowed"
         )
     furthest = max(MAX_FACTOR * baseline.max_ulp, MAX_FLOOR_ULP)
-    if dtype_bytes(output.dtype) == 1 and accuracy.max_ulp > furthest:
+    if accuracy.max_ulp > furthest:
         return f"a quantised element is {accuracy.max_ulp:g} steps off; {furthest:g} are allowed"
     return None
 

@@ -23,6 +23,7 @@ from astra_kernels.records.evaluation import (
     Chain,
     Evaluation,
     KernelProfile,
+    NotEstablished,
     Quarantined,
     Timing,
 )
@@ -51,9 +52,24 @@ def modelled_gate(
     workloads: Sequence[WorkloadSpec],
     launches_of: Mapping[str, Launches],
     baseline_us_of: Mapping[str, float],
+    judged: frozenset[str] = frozenset(),
 ) -> TimeGate | Evaluation:
-    """Times and profiles of a simulated device: everything was counted already."""
+    """Times and profiles of a simulated device: everything was counted already.
+
+    Args:
+        bench: the job's workloads.
+        workloads: the public ones.
+        launches_of: what the candidate launched on each.
+        baseline_us_of: the baseline's modelled times.
+        judged: kernels that ran on hidden workloads, whose outputs were judged.
+    """
     gate = TimeGate()
+    known = judged | {
+        launch.kernel
+        for w in workloads
+        if bench.is_checked(w)
+        for launch in launches_of.get(w.uuid, ())
+    }
     for workload in workloads:
         launches = launches_of.get(workload.uuid, ())
         gate.profiles[workload.uuid] = simulated_profiles(launches)
@@ -65,7 +81,11 @@ def modelled_gate(
                 reason = work_left_out(bench.spec, workload, baseline_us, launches)
         if reason is not None:
             return Quarantined(device="", reason=reason, workload=workload.uuid)
-        if workload.timed:
+        unseen = next((x.kernel for x in launches if x.kernel not in known), None)
+        if workload.timed and unseen is not None:
+            reason = f"{unseen} ran on no workload that was checked"
+            gate.timings[workload.uuid] = NotEstablished(reason=reason)
+        elif workload.timed:
             gate.timings[workload.uuid] = modelled_timing(baseline_us, modelled_call(launches))
     gate.geomean = modelled_geomean(list(gate.timings.values()))
     return gate

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from astra_kernels.languages.cuda.tokens import Token
 
 _ASM = frozenset(("asm", "__asm__", "__asm"))
-_QUALIFIERS = frozenset(("volatile", "__volatile__", "__volatile", "goto", "inline", "__inline__"))
+QUALIFIERS = frozenset(("volatile", "__volatile__", "__volatile", "goto", "inline", "__inline__"))
 _DEPTH = 8
 """Macros within macros that are followed."""
 
@@ -92,7 +92,7 @@ def _encloses_declarations(head: list[str]) -> bool:
 def _template(tokens: tuple[Token, ...], start: int) -> tuple[Token, ...] | None:
     """The tokens of the template: after the parenthesis, up to the first colon or the end."""
     index = start
-    while index < len(tokens) and tokens[index].text in _QUALIFIERS:
+    while index < len(tokens) and tokens[index].text in QUALIFIERS:
         index += 1
     if index >= len(tokens) or tokens[index].text != "(":
         return None

@@ -12,6 +12,7 @@ Rule = Literal[
     "assembler",
     "include",
     "attribute",
+    "hidden-keyword",
     "pragma",
     "generated-name",
     "pasted-name",

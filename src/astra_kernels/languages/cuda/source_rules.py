@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from astra_kernels.languages.cuda.assembly import assemblies
+from astra_kernels.languages.cuda.assembly import QUALIFIERS, assemblies
 from astra_kernels.languages.cuda.findings import Finding
 from astra_kernels.languages.cuda.tokens import Token, directives, macros_of, readings
 
 Macros = Mapping[str, tuple[Token, ...]]
 
 _INCLUDES = frozenset(("include", "include_next", "import", "embed"))
+_WITH_TEXT = frozenset(
+    ("asm", "__asm__", "__asm", "__attribute__", "__attribute", "_Pragma", "__pragma")
+)
 _ATTRIBUTES = {
     "constructor": "it runs when the library is loaded",
     "destructor": "it runs when the library is unloaded",
@@ -88,6 +91,7 @@ def _all(sources: Mapping[str, str]) -> Iterator[Finding]:
             yield from _includes(path, tokens, macros)
             yield from _assembler(path, tokens, macros)
             yield from _attributes(path, tokens, macros)
+            yield from _apart(path, tokens)
             yield from _pragmas(path, tokens)
             yield from _names(path, tokens)
             yield from _pasting(path, tokens, macros)
@@ -150,14 +154,40 @@ def _attributes(path: str, tokens: tuple[Token, ...], macros: Macros) -> Iterato
     for index, token in enumerate(tokens):
         if token.text in ("__attribute__", "__attribute") and token.kind == "name":
             inside = _enclosed(tokens, index + 1, "(", ")")
-        elif token.text == "[[":
-            inside = _enclosed(tokens, index, "[[", "]")
+        elif _opens_attribute(tokens, index):
+            inside = _enclosed(tokens, index, "[", "]")
         else:
             continue
         for name in _words(inside, macros):
             reason = _ATTRIBUTES.get(name.strip("_"))
             if reason is not None:
                 yield Finding("attribute", name, "rejecting", reason, f"{path}:{token.line}")
+
+
+def _opens_attribute(tokens: tuple[Token, ...], index: int) -> bool:
+    """Whether two brackets stand here, with or without space between them."""
+    return [one.text for one in tokens[index : index + 2]] == ["[", "["]
+
+
+def _apart(path: str, tokens: tuple[Token, ...]) -> Iterator[Finding]:
+    """Keywords without what belongs to them, and halves of brackets: a macro may put them together unseen."""
+    for index, token in enumerate(tokens):
+        if token.kind == "name" and token.text in _WITH_TEXT:
+            rest = tokens[index + 1 :]
+            after = next((one for one in rest if one.text not in QUALIFIERS), None)
+            broken = after is None or (token.directive and after.first)
+            if broken or after is None or after.text != "(":
+                reason = "a keyword without its text, which a macro can add unseen"
+                yield Finding(
+                    "hidden-keyword", token.text, "rejecting", reason, f"{path}:{token.line}"
+                )
+    for line in directives(tokens):
+        words = [one.text for one in line if one.kind != "text"]
+        if len(line) > 1 and line[1].text == "define" and words.count("[") != words.count("]"):
+            reason = "a macro with half of a pair of brackets, which can hide an attribute"
+            yield Finding(
+                "hidden-keyword", line[2].text, "rejecting", reason, f"{path}:{line[0].line}"
+            )
 
 
 def _enclosed(tokens: tuple[Token, ...], start: int, opening: str, closing: str) -> list[Token]:

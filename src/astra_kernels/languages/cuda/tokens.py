@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     |(?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
     |(?P<name>[^\W\d]\w*)
     |(?P<newline>\n)
-    |(?P<mark>%:%:|\#\#|%:|<%|%>|<:(?!:)|:>|::|\[\[|[^\s\w])
+    |(?P<mark>%:%:|\#\#|%:|<%|%>|<:|:>|::|[^\s\w])
     """,
     re.VERBOSE | re.DOTALL,
 )

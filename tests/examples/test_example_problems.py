@@ -45,7 +45,7 @@ def test_workloads_fit_the_definition(name):
     for workload in workloads:
         workload.check_against(definition)
     assert len({w.uuid for w in workloads}) == len(workloads)
-    assert 8 <= len(workloads) <= 11
+    assert 8 <= len(workloads) <= 12
 
 
 @every_name

@@ -117,27 +117,28 @@ class Device:
         return code
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def device():
+    """A process has one simulated device, the newest; other modules' tests make their own."""
     return Device()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def norms(device, built):
     return device.simulator.load(built["norms"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def warps(device, built):
     return device.simulator.load(built["warps"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def faults(device, built):
     return device.simulator.load(built["faults"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ordering(device, built):
     return device.simulator.load(built["ordering"])
 

@@ -151,6 +151,8 @@ _ORDER = (
     "power",
     "vectors",
 )
+_TELLING: tuple[Distribution, ...] = ("normal", "uniform", "scaled_rows")
+"""Values in which every element counts: the one workload of a far size gets such."""
 _LARGE, _FAR = "large", "far"
 """Many elements; and one contiguous axis in the upper half of its domain, where a kernel's own limits may lie."""
 
@@ -172,6 +174,9 @@ class _Draw:
         """Each kind of size with a kind of value that chance gives it."""
         shapes, values = [*_ORDER, _FAR, _LARGE], list(_VALUES)
         self._draw.shuffle(values)
+        far, telling = shapes.index(_FAR), self._draw.choice(_TELLING)
+        other = values.index(telling)
+        values[far], values[other] = telling, values[far]
         return list(zip(shapes, values, strict=True))
 
     def one(self, uuid: str, shape: str, values: Distribution) -> HiddenWorkload | None:

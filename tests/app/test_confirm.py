@@ -1,6 +1,8 @@
 """`astra confirm` with the real compiler on the simulated device: good, wrong, unsafe and slower candidates."""
 
 import json
+import signal
+import subprocess
 
 import pytest
 
@@ -73,3 +75,13 @@ def test_a_baseline_that_fails_is_refused(problem, astra, tmp_path):
     done = astra("confirm", problem, "candidate.cu", "--device", "sim:h200")
     assert done.returncode == 2
     assert "the baseline failed" in done.stderr
+
+
+def test_an_interrupt_is_said(problem, start, tmp_path):
+    (tmp_path / "candidate.cu").write_text(KERNEL.replace(LAUNCH, "64, 0, stream"))
+    process = start("confirm", problem, "candidate.cu", "--device", "sim:h200")
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=2)  # it is at work now
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "astra: interrupted\n")

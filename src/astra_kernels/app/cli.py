@@ -28,6 +28,7 @@ Exit codes: 0 done (for `optimize` also when no improvement was found); 1 a cand
 2 bad input; 3 something is not installed; 4 the machine failed (resume the run); 130 interrupted
 (resume the run). `confirm` ends with 0 only for a candidate that is confirmed.""",
     help_format="markdown",
+    suppress_keyboard_interrupt=False,  # `main` says so, and gives the exit code
 )
 
 DeviceOption = Annotated[

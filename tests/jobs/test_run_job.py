@@ -98,6 +98,26 @@ def test_a_known_baseline_is_not_built_again(judge_job):
     assert outcome.geomean.baseline_us == pytest.approx(first.geomean.candidate_us)
 
 
+def test_a_known_baseline_is_built_to_see_whether_it_does_the_same(judge_job):
+    """Alone it is admitted with a finding; an import that it has too rejects no candidate."""
+    asks = 'if (getenv("NO_SUCH_VARIABLE")) return 1;'
+    first = judge_job(None, host(asks))
+    assert isinstance(first, Passed)
+    assert any("getenv" in finding for finding in first.findings)
+    row = first.workloads[0]
+    known = (
+        workload(
+            "even",
+            4,
+            256,
+            baseline_accuracy=row.accuracy,
+            baseline_modelled_us=row.timing.candidate_us,
+        ),
+    )
+    assert isinstance(judge_job(host(asks), host(asks), workloads=known), Passed)
+    assert judge_job(host(asks), SILU, workloads=known).outcome == "rejected"
+
+
 def test_large_workloads_are_sampled_and_say_so(judge_job):
     limits = Limits(checked_elements=10_000)
     shapes = (workload("small", 4, 256, timed=False), workload("large", 512, 1024))

@@ -50,7 +50,7 @@ IN_FUNCTION = "void f() {{ {} }}"
         ('#include "a/../../x.h"', "include"),
         ('#define WHICH "/proc/version"\n#include WHICH', "include"),
         ("#include WHICH", "include"),
-        ('#if __has_include("/root/.ssh/id_rsa")\n#endif', "include"),
+        ('#if __has_include("/home/someone/.ssh/id_rsa")\n#endif', "include"),
         ("__attribute__((constructor)) void f() {}", "attribute"),
         ("__attribute__((__destructor__(101))) void f() {}", "attribute"),
         ("[[gnu::constructor]] void f() {}", "attribute"),

@@ -40,6 +40,11 @@ class Pattern:
         """How many 64-bit words a set has."""
         return self.size // WORD
 
+    @property
+    def blocks(self) -> int:
+        """How many blocks of a harness kernel work on a set."""
+        return min(_MOST_BLOCKS, -(-self.words // _THREADS))
+
 
 class Harness:
     """Launches the kernels on the device's stream; each call may be captured."""
@@ -57,9 +62,8 @@ class Harness:
 
     def restore_sets(self, slab: int, pattern: Pattern, sets: int) -> None:
         """Fills `sets` sets that lie one after the other at `slab`."""
-        blocks = min(_MOST_BLOCKS, -(-pattern.words // _THREADS))
         arguments = [slab, pattern.master, pattern.flips, pattern.words, self._key]
-        self._launch(self._restore, (blocks, sets), arguments)
+        self._launch(self._restore, (pattern.blocks, sets), arguments)
 
     def produce(self, slab: int, pattern: Pattern, index: int, delay_ns: int) -> None:
         """Fills set `index` from a kernel that lets the next one start early and writes `delay_ns` late."""
@@ -72,19 +76,12 @@ class Harness:
             index * pattern.words,
             delay_ns,
         ]
-        blocks = min(_MOST_BLOCKS, -(-pattern.words // _THREADS))
-        self._launch(self._produce, (blocks, 1), arguments)
+        self._launch(self._produce, (pattern.blocks, 1), arguments)
 
     def consume(self, slab: int, pattern: Pattern, index: int) -> None:
         """Reads set `index` in a kernel that may start early and waits for the one before."""
-        blocks = min(_MOST_BLOCKS, -(-pattern.words // _THREADS))
         arguments = [slab + index * pattern.size, pattern.words, self._sink]
-        self._launch(self._consume, (blocks, 1), arguments, early=True)
-
-    def close(self) -> None:
-        """Gives the memory back."""
-        self._device.free(self._key)
-        self._device.free(self._sink)
+        self._launch(self._consume, (pattern.blocks, 1), arguments, early=True)
 
     @cached_property
     def _restore(self) -> Any:

@@ -26,8 +26,8 @@ _SECONDS_PER_WORKLOAD = 2.5
 ROUNDS_FILE = "rounds.json"
 BASELINE, CANDIDATE = 0, 1
 
-Clock = dict[str, float]
-"""Seconds of each program's long replay by the supervisor's clock."""
+Clock = list[tuple[float, ...]]
+"""Seconds of long replays of each program, in turn, by the supervisor's clock."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class _Side:
         self._looks = looks
         """Workloads whose outputs are judged: each in one process, and no process knows which."""
         self._prepared = [bench.prepared(w) for w in batch]
-        self._marks: dict[str, float] = {}
+        self._marks: list[tuple[str, float]] = []
         self._verdicts: list[Evaluation] = []
 
     def run(self, seen: Trials) -> Evaluation | None:
@@ -142,14 +142,14 @@ class _Side:
         if event.kind == "ready" or event.detail == "ceilings":
             seen.facts.update(event.data)
         elif event.kind == "mark":
-            self._marks[event.detail] = arrived
+            self._marks.append((event.detail, arrived))
         elif event.kind == "failed":
             self._verdicts.append(_failed(event, self._batch))
             return False
         elif event.kind == "done":
             report = timing_report(event.data, len(self._contest.programs))
             uuid = self._batch[event.index].uuid
-            seen.reports[uuid].append((report, _between(self._marks)))
+            seen.reports[uuid].append((report, _between(self._marks, len(self._contest.programs))))
             self._marks.clear()
             verdict = _refusal(report)
             self._verdicts += [] if verdict is None else [verdict]
@@ -276,13 +276,17 @@ def _too_early(wrong: Evaluation) -> Evaluation:
     )
 
 
-def _between(marks: dict[str, float]) -> Clock:
-    """Seconds between the marks of each program's long replay, by the supervisor's clock."""
-    return {
-        program: marks[f"{program} ends"] - marks[f"{program} begins"]
-        for program in ("0", "1")
-        if f"{program} ends" in marks and f"{program} begins" in marks
-    }
+def _between(marks: Sequence[tuple[str, float]], programs: int) -> Clock:
+    """Seconds between the marks around long replays, by the supervisor's clock."""
+    begun: dict[str, float] = {}
+    seconds: list[list[float]] = [[] for _ in range(programs)]
+    for mark, at in marks:
+        program, _, what = mark.partition(" ")
+        if what == "begins":
+            begun[program] = at
+        elif program in begun:
+            seconds[int(program)].append(at - begun.pop(program))
+    return list(zip(*seconds, strict=False))
 
 
 def _refusal(report: TimingReport) -> Rejected | None:

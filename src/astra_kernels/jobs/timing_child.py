@@ -32,7 +32,9 @@ _WARM_ROUNDS = 15
 _CHAIN_ROUNDS = 10
 _LATE_NS = 20_000
 """How much later than its trigger a producer writes, to prove that a call waits for it."""
-_LONG_REPLAY_US = 20_000.0
+_LONG_REPLAY_US = 12_000.0
+_LONG_REPLAYS = 3
+"""Of each program, in turn: the supervisor's process can be late for one of them."""
 _CHECK_EVERY = 5
 
 BASELINE, CANDIDATE = 0, 1
@@ -102,7 +104,10 @@ class _Timer:
         cold = self._rounds([partial(g.launch_apart, stream) for g in graphs])
         found = _report(cold, refused)
         found["kernels"] = graphs[-1].kernel_nodes // self._field.cold_sets
-        found["long_us"] = [self._long_replay(p, g, cold) for p, g in enumerate(graphs)]
+        found["long_us"] = [
+            tuple(self._long_replay(p, g, cold) for p, g in enumerate(graphs))
+            for _ in range(_LONG_REPLAYS)
+        ]
         for graph in graphs:
             graph.close()
         try:

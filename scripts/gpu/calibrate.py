@@ -2,7 +2,7 @@
 """How far this machine's comparisons can be trusted: A/A controls, and a kernel slowed by a known amount.
 
     scripts/gpu/calibrate.py JOBDIR... --out DIR [--repeat N]
-    scripts/gpu/calibrate.py JOBDIR --slow 0.03 --axis tokens --out DIR [--repeat N]
+    scripts/gpu/calibrate.py JOBDIR --slow 0.03 --axis tokens --out DIR [--repeat N] [--spins EARLIER.json]
 
 Every job is judged `--repeat` times, each time in fresh processes with fresh allocations and fresh seeds. A job without a
 candidate compares its baseline with itself: the interval of every workload should hold 1. With `--slow` its candidate is the
@@ -89,6 +89,10 @@ def _slow(job: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
         ),
     )
     tried: list[dict[str, tuple[float, float]]] = []
+    if options.spins:
+        known = json.loads(options.spins.read_text())["slowed_by"]
+        _write_slowed(job, {axes[row["workload"]]: row["cycles"] for row in known})
+        return known
     spins = dict.fromkeys(axes, 0.0)
     for turn in range(_ADJUSTMENTS + 1):
         _write_slowed(job, {axes[uuid]: spin for uuid, spin in spins.items()})
@@ -200,6 +204,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2, help="timing processes of a comparison")
     parser.add_argument("--slow", type=float, default=0.0, metavar="SHARE")
+    parser.add_argument(
+        "--spins", type=Path, metavar="FILE", help="take the spins of an earlier --slow"
+    )
     parser.add_argument("--axis", default="tokens", help="which gridDim.x is, for --slow")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="share builds between jobs")
     parser.add_argument("--commit", default="", metavar="SHA", help="what is measured")

@@ -42,6 +42,12 @@ def test_a_slower_kernel_is_slower(on_gpu):
     assert outcome.geomean.ratio_low > 0.1
 
 
+def test_a_doubt_by_clocks_is_looked_at_again(on_gpu, monkeypatch):
+    """A replay of one call is shorter than the time that its marks take to arrive."""
+    monkeypatch.setattr("astra_kernels.jobs.timing.LONG_REPLAY_US", 1.0)
+    assert isinstance(on_gpu(SILU), Passed)
+
+
 def test_a_profile_counts_what_the_simulator_counts(on_gpu):
     outcome = on_gpu(FAST, profile=True)
     (profile,) = outcome.workloads[0].profiles

@@ -26,9 +26,9 @@ def report(baseline_us=4.0, candidate_us=2.0, *, clock_factor=1.02, rounds=12, *
         "turns": TURNS,
         "kernels": 1,
         "refused": ["", ""],
-        "long_us": [(20_000.0, 20_000.0)] * 3,
+        "long_us": [20_000.0, 20_000.0],
     }
-    return TimingReport(**{**fields, **changes}), [(0.0205, 0.02 * clock_factor)] * 3
+    return TimingReport(**{**fields, **changes}), {"0": 0.0205, "1": 0.02 * clock_factor}
 
 
 def alone(us):
@@ -69,23 +69,15 @@ def test_clocks_that_disagree_are_quarantined(factor):
 
 def test_ratios_that_two_clocks_see_differently_are_quarantined():
     """The events say 2, the supervisor's clock 1.7: each is near enough to the other's time."""
-    found, _ = report(long_us=[(20_000.0, 10_000.0)] * 3)
-    failure, _ = concluded((found, [(0.0187, 0.011)] * 3))
+    found, _ = report(long_us=[20_000.0, 10_000.0])
+    failure, _ = concluded((found, {"0": 0.0187, "1": 0.011}))
     assert isinstance(failure, Quarantined)
     assert "ratio of long replays" in failure.reason
 
 
 def test_a_clock_that_never_came_is_quarantined():
     found, _ = report()
-    assert isinstance(concluded((found, []))[0], Quarantined)
-
-
-@pytest.mark.parametrize(("late", "doubted"), [(0, False), (1, False), (2, True), (3, True)])
-def test_a_supervisor_that_is_late_once_doubts_nothing(late, doubted):
-    found, _ = report()
-    clock = [(0.0205, 0.0325)] * late + [(0.0205, 0.0204)] * (3 - late)
-    failure, _ = concluded((found, clock))
-    assert isinstance(failure, Quarantined) is doubted
+    assert isinstance(concluded((found, {}))[0], Quarantined)
 
 
 def test_separate_processes_that_agree_change_nothing():

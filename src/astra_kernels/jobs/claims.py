@@ -98,8 +98,7 @@ class TimingReport:
     turns: list[Turn]
     """What the verified calls found, by program."""
     refused: list[str]
-    long_us: list[tuple[float, ...]]
-    """Microseconds of long replays of each program, in turn."""
+    long_us: list[float]
     kernels: int = 0
     warm: list[tuple[float, ...]] = field(default_factory=list)
     chain: ChainReport | None = None
@@ -117,15 +116,15 @@ def timing_report(data: Mapping[str, Any], programs: int) -> TimingReport:
     rounds, warm = _rounds(data["rounds"], programs), _rounds(data["warm"], programs)
     if not rounds and not refused[-1]:
         raise Tampered("the report of a timed call has no times")
-    long_us = _rounds(data["long_us"], programs)
-    if bool(long_us) == any(refused):
+    long_us = _list(data["long_us"])
+    if len(long_us) != (0 if any(refused) else programs):
         raise Tampered("the report of a timed call has no long replay")
     return TimingReport(
         rounds=rounds,
         ended=[_time(t) for t in _sequence(data["ended"], len(rounds))],
         turns=[_turn(t) for t in _sequence(data["turns"], programs if rounds else 0)],
         refused=refused,
-        long_us=long_us,
+        long_us=[_time(us) for us in long_us],
         kernels=_count(data["kernels"]),
         warm=warm,
         chain=None if data["chain"] is None else _chain(data["chain"], programs),

@@ -32,9 +32,6 @@ _WARM_ROUNDS = 15
 _CHAIN_ROUNDS = 10
 _LATE_NS = 20_000
 """How much later than its trigger a producer writes, to prove that a call waits for it."""
-_LONG_REPLAY_US = 12_000.0
-_LONG_REPLAYS = 3
-"""Of each program, in turn: the supervisor's process can be late for one of them."""
 _CHECK_EVERY = 5
 
 BASELINE, CANDIDATE = 0, 1
@@ -104,10 +101,7 @@ class _Timer:
         cold = self._rounds([partial(g.launch_apart, stream) for g in graphs])
         found = _report(cold, refused)
         found["kernels"] = graphs[-1].kernel_nodes // self._field.cold_sets
-        found["long_us"] = [
-            tuple(self._long_replay(p, g, cold) for p, g in enumerate(graphs))
-            for _ in range(_LONG_REPLAYS)
-        ]
+        found["long_us"] = [self._long_replay(p, g, cold) for p, g in enumerate(graphs)]
         for graph in graphs:
             graph.close()
         try:
@@ -160,7 +154,7 @@ class _Timer:
     def _long_replay(self, program: int, graph: Graph, cold: _Series) -> float:
         """A replay that the supervisor times with its own clock, between two marks; microseconds."""
         estimate = self._field.cold_sets * cold.rounds[-1][program]
-        repeats = max(1, int(_LONG_REPLAY_US / estimate))
+        repeats = max(1, int(self._plan.long_replay_us / estimate))
         stream, watch = self._field.device.stream, self._field.watch
         self._field.leg(partial(graph.launch_apart, stream), self._field.cold_sets)
         self._tell(f"{program} begins")

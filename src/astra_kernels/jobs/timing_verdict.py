@@ -17,7 +17,8 @@ from astra_kernels.jobs.statistics import (
     ratio_of,
     spread,
 )
-from astra_kernels.jobs.timing import BASELINE, CANDIDATE, Clock, Trials
+from astra_kernels.jobs.timing import BASELINE, CANDIDATE, Trials
+from astra_kernels.jobs.two_clocks import Clock, clocks_disagree
 from astra_kernels.records.evaluation import (
     Chain,
     Crashed,
@@ -28,10 +29,8 @@ from astra_kernels.records.evaluation import (
     Timing,
 )
 
-_CLOCK_FACTOR, _CLOCK_SLACK_S = 1.25, 0.005
-"""How far a long replay may take longer or shorter by the supervisor's clock than by the device's events."""
 _RATIO_FACTOR = 1.1
-"""How far ratios by independent clocks, or from separate processes, may be apart."""
+"""How far ratios from one process and from separate ones may be apart."""
 _ENOUGH_ROUNDS = 0.5
 """Share of the rounds that has to be left when those under a clock held down are discarded."""
 
@@ -184,7 +183,7 @@ def _doubt(
             f"take at the datasheet's {bandwidth:.0f} GB/s"
         )
     for report, clock in reports:
-        found = _clocks_disagree(report.long_us, clock)
+        found = clocks_disagree(report.long_us, clock)
         if found is not None:
             return found
     alone = [median(r[0] for r in report.rounds) for report in seen.alone.get(workload.uuid, [])]
@@ -195,38 +194,6 @@ def _doubt(
                 f"side by side the ratio is {together:.3f}, in separate processes {apart:.3f}: one program "
                 "changes the other's time"
             )
-    return None
-
-
-def _clocks_disagree(long_us: Sequence[tuple[float, ...]], clock: Clock) -> str | None:
-    """Compares long replays of both programs by the device's events and by the supervisor's clock.
-
-    Most of them have to agree: now and then a busy machine tells its supervisor late.
-    """
-    seconds = [*clock, *[(float("inf"),) * 2] * (len(long_us) - len(clock))]
-    found = [_apart(us, s) for us, s in zip(long_us, seconds, strict=False)]
-    doubts = [why for why in found if why is not None]
-    return doubts[0] if 2 * len(doubts) > len(found) else None
-
-
-def _apart(long_us: tuple[float, ...], seconds: tuple[float, ...]) -> str | None:
-    events_s = long_us[CANDIDATE] * 1e-6
-    if (
-        not events_s / _CLOCK_FACTOR
-        < seconds[CANDIDATE]
-        < events_s * _CLOCK_FACTOR + _CLOCK_SLACK_S
-    ):
-        return (
-            f"a long replay took {events_s * 1e3:.3g} ms by CUDA events, "
-            f"{seconds[CANDIDATE] * 1e3:.3g} ms by the supervisor's clock"
-        )
-    by_events = long_us[BASELINE] / long_us[CANDIDATE]
-    by_clock = seconds[BASELINE] / seconds[CANDIDATE]
-    if not 1 / _RATIO_FACTOR < by_clock / by_events < _RATIO_FACTOR:
-        return (
-            f"the ratio of long replays is {by_events:.3f} by CUDA events, {by_clock:.3f} by the "
-            "supervisor's clock"
-        )
     return None
 
 

@@ -87,6 +87,8 @@ class TimingPlan:
     max_rounds: int
     target_interval: float
     seconds: float
+    long_replay_us: float
+    """How long the replay takes that the supervisor times too."""
     warm: bool = False
     """Also time calls whose data lie in the L2 cache."""
 

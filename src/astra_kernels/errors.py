@@ -3,10 +3,13 @@
     AstraError
     ├── UserError        what the user gave cannot be used            exit code 2
     │   ├── ProblemError     a problem directory, field by field
-    │   └── RunError         a run directory that cannot be read or written
+    │   ├── RunError         a run directory that cannot be read or written
+    │   └── ModelRejected    a provider refuses every request: no key, no such model
     ├── SetupError       a tool or package is missing here            exit code 3
     │   └── ToolchainNotFound
-    └── MachineFault     the machine broke: lost device, full disk     exit code 4; retried, never charged to a candidate
+    ├── MachineFault     the machine broke: lost device, full disk     exit code 4; retried, never charged to a candidate
+    ├── ModelFault       a language model gave no usable answer        an agent's refusal: the run goes on
+    └── BudgetSpent      the next request could go over a limit        the search ends with the best so far
 
 Every message names the file and field where there is one, and says what to do next.
 """
@@ -30,6 +33,18 @@ class ProblemError(UserError):
 
 class RunError(UserError):
     """A run directory cannot be created, read or continued."""
+
+
+class ModelRejected(UserError):
+    """A provider refuses whatever it is asked: the key, the name of the model or the account is wrong."""
+
+
+class ModelFault(AstraError):
+    """A language model gave no usable answer, however often it was asked."""
+
+
+class BudgetSpent(AstraError):
+    """The next request to a language model could go over a limit of the run."""
 
 
 class SetupError(AstraError):

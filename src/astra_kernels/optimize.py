@@ -126,7 +126,7 @@ class Optimizer:
 
     def _planned(self, number: int) -> tuple[Plan, ...]:
         """Diagnose the strategy's choice and plan for it."""
-        parent = self.team.strategy.choose(self.history)
+        (parent,) = self.team.strategy.choose(self.history)
         evaluation = self.history.evaluation_of(parent.id)
         diagnosis = None
         if isinstance(evaluation, Passed):

@@ -44,8 +44,8 @@ class Evaluator(Protocol):
 class Strategy(Protocol):
     """Decides where to search next, from history alone."""
 
-    def choose(self, history: History) -> Candidate:
-        """The candidate that the next round starts from."""
+    def choose(self, history: History) -> tuple[Candidate, ...]:
+        """The candidates that the next round starts from, most promising first."""
         ...
 
     def finished(self, history: History) -> str | None:
@@ -88,5 +88,19 @@ class CodingAgent(Protocol):
     def write(
         self, plan: Plan, parent: Candidate, history: History
     ) -> tuple[Candidate, ...] | Refusal:
-        """Candidates that carry out `plan` on `parent`, most promising first."""
+        """Candidates that carry out `plan` on `parent`, most promising first.
+
+        Raises:
+            BudgetSpent: a language model may not be asked any more.
+        """
+        ...
+
+    def repair(
+        self, plan: Plan, failed: Candidate, evaluation: Evaluation, history: History
+    ) -> Candidate | Refusal:
+        """A candidate that carries out `plan` without the fault of `failed`.
+
+        Raises:
+            BudgetSpent: a language model may not be asked any more.
+        """
         ...

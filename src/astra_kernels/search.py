@@ -20,14 +20,14 @@ class Linear:
     budget: Budget
     keep_best: bool = True
 
-    def choose(self, history: History) -> Candidate:
+    def choose(self, history: History) -> tuple[Candidate, ...]:
         """The candidate that the next round starts from."""
         if history.baseline is None:
             raise ValueError("the baseline is judged before the first round")
         if self.keep_best:
             fastest = history.fastest()
-            return fastest.candidate if fastest else history.baseline
-        return history.attempts[-1].candidate if history.attempts else history.baseline
+            return (fastest.candidate if fastest else history.baseline,)
+        return (history.attempts[-1].candidate if history.attempts else history.baseline,)
 
     def finished(self, history: History) -> str | None:
         """Why the search is over, or None."""

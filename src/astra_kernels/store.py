@@ -3,6 +3,7 @@
 RUN/
   events.jsonl     one event a line, flushed to disk before it counts
   sources/HASH     the text of every source file of every candidate, once
+  texts/HASH       every message to and from a language model, once
   problem/         the problem as it was when the run began
   best/            the winning files and changes.diff, written at the end
 """
@@ -26,6 +27,7 @@ from astra_kernels.records.run import Event
 
 EVENTS = "events.jsonl"
 SOURCES = "sources"
+TEXTS = "texts"
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
@@ -158,30 +160,42 @@ class RunStore:
         return events
 
     def _externalise(self, raw: dict[str, Any]) -> None:
-        """Move source texts out of the event, into files named by their hash."""
-        candidate = raw.get("candidate")
-        if isinstance(candidate, dict):
-            for path, text in candidate["sources"].items():
-                data = text.encode()
-                digest = hashlib.sha256(data).hexdigest()
-                target = self.directory / SOURCES / digest
-                if not target.exists():
-                    partial = target.with_suffix(".partial")
-                    with partial.open("wb") as stream:
-                        stream.write(data)
-                        stream.flush()
-                        os.fsync(stream.fileno())
-                    partial.replace(target)
-                candidate["sources"][path] = digest
+        """Move source texts and messages out of the event, into files named by their hash."""
+        for place, key, directory in _texts(raw):
+            place[key] = self._put(directory, place[key])
+
+    def _put(self, directory: str, text: str) -> str:
+        data = text.encode()
+        digest = hashlib.sha256(data).hexdigest()
+        target = self.directory / directory / digest
+        if not target.exists():
+            target.parent.mkdir(exist_ok=True)
+            partial = target.with_suffix(".partial")
+            with partial.open("wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            partial.replace(target)
+        return digest
 
     def _internalise(self, raw: dict[str, Any]) -> None:
-        candidate = raw.get("candidate")
-        if isinstance(candidate, dict):
-            for path, digest in candidate["sources"].items():
-                data = (self.directory / SOURCES / digest).read_bytes()
-                if hashlib.sha256(data).hexdigest() != digest:
-                    raise ValueError(f"{SOURCES}/{digest} was changed")
-                candidate["sources"][path] = data.decode()
+        for place, key, directory in _texts(raw):
+            data = (self.directory / directory / place[key]).read_bytes()
+            if hashlib.sha256(data).hexdigest() != place[key]:
+                raise ValueError(f"{directory}/{place[key]} was changed")
+            place[key] = data.decode()
+
+
+def _texts(raw: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
+    """Where an event holds long texts, and the directory that they are kept in."""
+    candidate = raw.get("candidate")
+    if isinstance(candidate, dict):
+        sources = candidate["sources"]
+        yield from ((sources, path, SOURCES) for path in sources)
+    if raw.get("event") == "model_asked":
+        yield from ((message, "text", TEXTS) for message in raw["messages"])
+    if raw.get("event") == "model_answered":
+        yield raw, "text", TEXTS
 
 
 def _tuples(value: Any) -> Any:

@@ -24,6 +24,7 @@ ALLOWED = {
     "search": {"records", "protocols", "errors"},
     "evaluation": {"jobs", "protocols", "records", "errors"},
     "agents": {"protocols", "records", "errors"},
+    "models": {"records", "errors"},
     "baseline": {"records", "errors"},
     "optimize": {"baseline", "evaluation", "protocols", "records", "errors"},
 }

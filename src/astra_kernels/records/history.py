@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.evaluation import Evaluation, Measured, Modelled, Passed
+from astra_kernels.records.model_calls import Ledger
 from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.run import (
     BaselineEvaluated,
@@ -14,6 +15,9 @@ from astra_kernels.records.run import (
     CodingRefused,
     Diagnosed,
     Event,
+    ModelAnswered,
+    ModelAsked,
+    ModelFailed,
     Planned,
     RoundEnded,
     RunConfig,
@@ -71,6 +75,7 @@ class History:
     refusals: list[CodingRefused] = field(default_factory=list)
     diagnoses: list[Diagnosis] = field(default_factory=list)
     plans: dict[int, tuple[Plan, ...]] = field(default_factory=dict)
+    ledger: Ledger = field(default_factory=Ledger)
     rounds_ended: int = 0
     elapsed_s: float = 0.0
     remeasured: list[WinnerRemeasured] = field(default_factory=list)
@@ -104,12 +109,23 @@ class History:
                 self.attempts.append(
                     Attempt(event.round, event.plan, event.candidate, event.evaluation)
                 )
+            case ModelAsked() | ModelAnswered() | ModelFailed():
+                self.ledger.take(event)
             case RoundEnded():
                 self.rounds_ended = event.round
             case WinnerRemeasured():
                 self.remeasured.append(event)
             case RunFinished():
                 self.finished = event
+
+    def before(self, number: int) -> History:
+        """What was known when a round began: agents are asked from this, so that a resumed round asks the same."""
+        return replace(
+            self,
+            attempts=[a for a in self.attempts if a.round < number],
+            refusals=[r for r in self.refusals if r.round < number],
+            plans={n: plans for n, plans in self.plans.items() if n < number},
+        )
 
     def ranked(self) -> list[Attempt]:
         """Attempts that passed with a time, fastest first; of equals the earlier."""

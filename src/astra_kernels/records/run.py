@@ -10,6 +10,7 @@ from astra_kernels.records.base import Record
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.confirmation import SecondLook
 from astra_kernels.records.evaluation import Evaluation
+from astra_kernels.records.model_calls import Answered, Asked, Failed, Role
 from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.workload import Workload
 
@@ -23,16 +24,38 @@ class Budget(Record):
     rounds: int = Field(5, ge=1)
     candidates: int | None = Field(None, ge=1)
     seconds: float | None = Field(None, gt=0)
+    requests: int | None = Field(None, ge=1)
+    """Requests to language models."""
+    tokens: int | None = Field(None, ge=1)
+    """Of language models, input and output together."""
+    usd: float | None = Field(None, gt=0)
+
+
+Mode = Literal["rules", "multi", "single", "hybrid"]
+"""`rules`: no model. `multi`: a model in each of the four roles. `single`: one agent does all four jobs.
+`hybrid`: `multi`, and source rewrites on every candidate that a model wrote."""
 
 
 class RunConfig(Record):
     """Everything that was decided when the run began; resolved once, saved first."""
 
     device: str
-    strategy: Literal["linear"] = "linear"
+    strategy: Literal["beam", "linear"] = "linear"
+    beam: int = Field(2, ge=1)
+    """How many candidates a round of `beam` starts from."""
+    plans_per_round: int = Field(1, ge=1)
+    """How many plans are carried out in a round."""
     keep_best: bool = True
     """False is the paper's unconditional replacement: the next round builds on the newest candidate even if it failed."""
-    agents: Literal["rules"] = "rules"
+    agents: Mode = "rules"
+    model: str | None = None
+    """Who answers, as the user named it; None for `rules`."""
+    models: dict[Role, str] = Field(default_factory=dict)
+    """Other models for some of the roles."""
+    repairs: int = Field(1, ge=0)
+    """How often a coder may mend a candidate that failed."""
+    memory: bool = True
+    """Whether planners hear what came of techniques in earlier runs."""
     budget: Budget = Budget()
     candidates_per_round: int = Field(3, ge=1)
     """Points of the chosen technique that are tried in one round."""
@@ -117,6 +140,24 @@ class CandidateEvaluated(EventBase):
     evaluation: JudgedEvaluation
 
 
+class ModelAsked(EventBase, Asked):
+    """A request to a language model; on disk before it is sent."""
+
+    event: Literal["model_asked"] = "model_asked"
+
+
+class ModelAnswered(EventBase, Answered):
+    """What the model answered, word for word."""
+
+    event: Literal["model_answered"] = "model_answered"
+
+
+class ModelFailed(EventBase, Failed):
+    """A request without an answer; it may have been sent again."""
+
+    event: Literal["model_failed"] = "model_failed"
+
+
 class MachineFaulted(EventBase):
     """The machine failed while a candidate was judged; charged to nobody."""
 
@@ -176,6 +217,9 @@ Event = Annotated[
     | Planned
     | CodingRefused
     | CandidateEvaluated
+    | ModelAsked
+    | ModelAnswered
+    | ModelFailed
     | MachineFaulted
     | RoundEnded
     | WinnerRemeasured

@@ -13,6 +13,7 @@ from astra_kernels.agents.rewrites import (
 from astra_kernels.protocols import Refusal
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import AxisVar
+from astra_kernels.records.evaluation import Evaluation
 from astra_kernels.records.history import History
 from astra_kernels.records.plan import Plan
 from astra_kernels.records.problem import Problem
@@ -53,6 +54,12 @@ class RuleCoder:
             known.add(digest)
             candidates.append(_candidate(parent, plan, point, result))
         return tuple(candidates) or Refusal(reason)
+
+    def repair(
+        self, plan: Plan, failed: Candidate, evaluation: Evaluation, history: History
+    ) -> Candidate | Refusal:
+        """Nothing: a rewrite does the same again."""
+        return Refusal("a rewrite cannot be mended")
 
 
 def program_of(problem: Problem, candidate: Candidate) -> Program:

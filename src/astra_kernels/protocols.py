@@ -1,10 +1,12 @@
 """The seams, on one page. Each has at least two implementations, or will have by design.
 
 Deliberately not seams: the judge, the timing statistics, the run log. A plug-in judge is a hole.
+Whatever a role does may raise BudgetSpent: a language model may not be asked any more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -38,6 +40,16 @@ class Evaluator(Protocol):
         Raises:
             MachineFault: the machine failed, repeatedly.
         """
+        ...
+
+    def evaluate_all(
+        self,
+        candidates: Sequence[Candidate],
+        workloads: tuple[Workload, ...],
+        seed: int,
+        effort: Effort,
+    ) -> Iterator[Evaluation]:
+        """Judge several; gives evaluations in their order, each once it and those before it are known."""
         ...
 
 
@@ -88,19 +100,11 @@ class CodingAgent(Protocol):
     def write(
         self, plan: Plan, parent: Candidate, history: History
     ) -> tuple[Candidate, ...] | Refusal:
-        """Candidates that carry out `plan` on `parent`, most promising first.
-
-        Raises:
-            BudgetSpent: a language model may not be asked any more.
-        """
+        """Candidates that carry out `plan` on `parent`, most promising first."""
         ...
 
     def repair(
         self, plan: Plan, failed: Candidate, evaluation: Evaluation, history: History
     ) -> Candidate | Refusal:
-        """A candidate that carries out `plan` without the fault of `failed`.
-
-        Raises:
-            BudgetSpent: a language model may not be asked any more.
-        """
+        """A candidate that carries out `plan` without the fault of `failed`."""
         ...

@@ -26,7 +26,8 @@ ALLOWED = {
     "agents": {"protocols", "records", "errors"},
     "models": {"records", "errors"},
     "baseline": {"records", "errors"},
-    "optimize": {"baseline", "evaluation", "protocols", "records", "errors"},
+    "rounds": {"protocols", "records", "errors"},
+    "optimize": {"baseline", "rounds", "evaluation", "protocols", "records", "errors"},
 }
 LIGHT = ("simulator", "languages", "devices", "jobs")
 LIGHT_RECORDS = {

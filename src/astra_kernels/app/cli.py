@@ -12,6 +12,7 @@ import cyclopts
 from cyclopts import Parameter
 
 from astra_kernels import __version__
+from astra_kernels.app.options import BudgetOptions, ModelOptions, SearchOptions
 from astra_kernels.errors import AstraError
 
 EXIT_OK = 0
@@ -55,11 +56,9 @@ def optimize(
     *,
     device: DeviceOption = None,
     baseline: BaselineOption = None,
-    rounds: int = 5,
-    candidates: int | None = None,
-    seconds: float | None = None,
-    candidates_per_round: int = 3,
-    replace_always: Annotated[bool, Parameter(negative="")] = False,
+    models: ModelOptions = ModelOptions(),  # noqa: B008 - frozen
+    search: SearchOptions = SearchOptions(),  # noqa: B008
+    budget: BudgetOptions = BudgetOptions(),  # noqa: B008
     run: Path | None = None,
     resume: Path | None = None,
     seed: SeedOption = 0,
@@ -67,13 +66,11 @@ def optimize(
 ) -> int:
     """Search for a faster kernel: `astra optimize examples/silu_and_mul`.
 
+    Without a model, rules plan and source rewrites carry out. With one (`--model anthropic:NAME`, `cli:claude`,
+    `manual:DIR`), language models do.
+
     Args:
         problem: Problem directory.
-        rounds: Budget in rounds.
-        candidates: Budget in candidates.
-        seconds: Budget in seconds of work.
-        candidates_per_round: Points of the chosen technique tried in one round.
-        replace_always: Start each round from the newest candidate even if it failed, as the paper does.
         run: Directory for the run's log and results; default: runs/NAME-TIME.
         resume: Go on with this run, with the budget it was started with.
     """
@@ -85,17 +82,15 @@ def optimize(
     if resume is not None:
         return commands.resume(resume, as_json=json)
     assert problem is not None
+    settings = {**vars(models), **vars(search), "seed": seed}
+    settings["keep_best"] = not settings.pop("replace_always")
     request = commands.OptimizeRequest(
         problem=problem,
         baseline=baseline,
-        device=device,
         run=run,
-        rounds=rounds,
-        candidates=candidates,
-        seconds=seconds,
-        candidates_per_round=candidates_per_round,
-        replace_always=replace_always,
-        seed=seed,
+        device=device,
+        settings=settings,
+        budget=vars(budget),
     )
     return commands.optimize(request, as_json=json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -18,6 +19,7 @@ from astra_kernels.app.compose import (
     testing_agent,
 )
 from astra_kernels.app.live import watcher
+from astra_kernels.app.modes import resolved
 from astra_kernels.app.render import Judged
 from astra_kernels.app.runs import Run, continue_run, read_run, show_notes, start_run
 from astra_kernels.baseline import agreed_workloads, require_sound_baseline
@@ -36,33 +38,27 @@ _EXIT_OK, _EXIT_NOT_PASSED, _EXIT_INTERRUPTED = 0, 1, 130
 
 @dataclass(frozen=True)
 class OptimizeRequest:
-    """What the command line says about a new run."""
+    """What the command line says about a new run; None leaves the choice to `settings`."""
 
     problem: Path
     baseline: str | None
-    device: str | None
     run: Path | None
-    rounds: int
-    candidates: int | None
-    seconds: float | None
-    candidates_per_round: int
-    replace_always: bool
-    seed: int
+    device: str | None
+    settings: Mapping[str, object]
+    """Fields of RunConfig."""
+    budget: Mapping[str, object]
+    """Fields of Budget."""
 
     def config(self) -> RunConfig:
         """The resolved configuration, as it is saved in the run.
 
         Raises:
-            UserError: for a value out of range, naming the option.
+            UserError: for a value out of range, naming the option, or a mode without its model.
         """
+        given = {k: v for k, v in self.settings.items() if v is not None}
         try:
-            return RunConfig(
-                device=self.device or default_device(),
-                keep_best=not self.replace_always,
-                budget=Budget(rounds=self.rounds, candidates=self.candidates, seconds=self.seconds),
-                candidates_per_round=self.candidates_per_round,
-                seed=self.seed,
-            )
+            config = resolved(given, device=self.device or default_device())
+            return config.model_copy(update={"budget": Budget.model_validate(dict(self.budget))})
         except ValidationError as error:
             first = error.errors()[0]
             option = "-".join(str(first["loc"][-1]).split("_"))

@@ -16,12 +16,14 @@ from astra_kernels.agents.rules.testing import RuleTester
 from astra_kernels.errors import MachineFault
 from astra_kernels.evaluation.confirm import Judge
 from astra_kernels.evaluation.local import Host, LocalEvaluator
-from astra_kernels.optimize import Optimizer, Team
-from astra_kernels.protocols import TestingAgent
+from astra_kernels.optimize import Optimizer
+from astra_kernels.protocols import Strategy, TestingAgent
 from astra_kernels.records.history import History
+from astra_kernels.records.journal import Journal
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import Event, RunConfig
-from astra_kernels.search import Linear
+from astra_kernels.rounds import Team
+from astra_kernels.search import Beam, Linear
 
 _PASSED_ON = (
     "PATH",
@@ -110,6 +112,24 @@ def testing_agent() -> TestingAgent:
     return RuleTester()
 
 
+def team_of(problem: Problem, config: RunConfig, journal: Journal) -> Team:
+    """The four roles and the strategy."""
+    return Team(
+        testing=testing_agent(),
+        profiling=RuleProfiler(),
+        planning=RulePlanner(),
+        coding=RuleCoder(problem),
+        strategy=strategy_of(config),
+    )
+
+
+def strategy_of(config: RunConfig) -> Strategy:
+    """Who decides where to search."""
+    if config.strategy == "beam":
+        return Beam(config.budget, width=config.beam)
+    return Linear(config.budget, keep_best=config.keep_best)
+
+
 def optimizer(
     problem: Problem,
     evaluator: LocalEvaluator,
@@ -117,22 +137,16 @@ def optimizer(
     write: Callable[[Event], None],
     config: RunConfig,
 ) -> Optimizer:
-    """The rule-based team around one problem."""
+    """The team that the configuration asks for, around one problem."""
+    journal = Journal(history, write)
     if history.baseline_evaluation is not None:
         evaluator.learn_baseline(history.baseline_evaluation, config.seed)
     return Optimizer(
         problem=problem,
         config=config,
-        team=Team(
-            testing=testing_agent(),
-            profiling=RuleProfiler(),
-            planning=RulePlanner(),
-            coding=RuleCoder(problem),
-            strategy=Linear(config.budget, keep_best=config.keep_best),
-        ),
+        team=team_of(problem, config, journal),
         evaluator=evaluator,
-        history=history,
-        write=write,
+        journal=journal,
         fresh_seed=fresh_seed,
         elsewhere=judge_elsewhere(evaluator, config.device),
     )

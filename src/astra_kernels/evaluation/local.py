@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -94,6 +94,16 @@ class LocalEvaluator:
                 return redacted(evaluation)
             return replace(evaluation, hidden_seed=request.hidden_seed)
         raise AssertionError("unreachable")
+
+    def evaluate_all(
+        self,
+        candidates: Sequence[Candidate],
+        workloads: tuple[Workload, ...],
+        seed: int,
+        effort: Effort,
+    ) -> Iterator[Evaluation]:
+        """Judge several, one after the other, in their order."""
+        return (self.evaluate(c, workloads, seed, effort) for c in candidates)
 
     def _limits(self, effort: Effort) -> Limits:
         confirm = effort == "confirm"

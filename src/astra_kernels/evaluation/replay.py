@@ -5,7 +5,7 @@ A recorded run is a test fixture, and a refactoring is proved by an unchanged ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from astra_kernels.errors import MachineFault
@@ -32,6 +32,16 @@ class ReplayEvaluator:
             elif isinstance(event, WinnerRemeasured):
                 replay.recorded.setdefault(event.candidate, []).append(event.evaluation)
         return replay
+
+    def evaluate_all(
+        self,
+        candidates: Sequence[Candidate],
+        workloads: tuple[Workload, ...],
+        seed: int,
+        effort: Effort,
+    ) -> Iterator[Evaluation]:
+        """The recorded evaluations, in the order of the candidates."""
+        return (self.evaluate(c, workloads, seed, effort) for c in candidates)
 
     def evaluate(
         self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int, effort: Effort

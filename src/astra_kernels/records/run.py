@@ -119,6 +119,8 @@ class Planned(EventBase):
     event: Literal["planned"] = "planned"
     round: int
     plans: tuple[Plan, ...]
+    parents: tuple[str, ...] = ()
+    """Identifiers of the candidates that were planned for, also of those for which there was no plan."""
 
 
 class CodingRefused(EventBase):

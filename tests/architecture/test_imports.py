@@ -21,6 +21,7 @@ ALLOWED = {
     "importers": {"records", "errors", "protocols"},
     "exporters": {"records", "errors", "protocols"},
     "store": {"records", "errors"},
+    "memory": {"records", "errors"},
     "search": {"records", "protocols", "errors"},
     "evaluation": {"jobs", "protocols", "records", "errors"},
     "agents": {"protocols", "records", "errors"},

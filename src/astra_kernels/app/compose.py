@@ -87,6 +87,12 @@ def _build_cache() -> Path | None:
     return directory if os.access(directory, os.W_OK) else None
 
 
+def memory_file() -> Path:
+    """Where what was learnt in earlier runs is kept; ASTRA_MEMORY names another file."""
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(os.environ.get("ASTRA_MEMORY") or Path(home) / "astra-kernels" / "memory.jsonl")
+
+
 def fresh_seed() -> int:
     """A seed that nobody could have known before."""
     return secrets.randbits(48)

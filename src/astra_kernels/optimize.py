@@ -127,11 +127,16 @@ class Optimizer:
         """A proposal counts only after the baseline itself agrees with the reference on it."""
         if self.history.workloads_proposed:
             return
-        accepted, refused = agreed_workloads(
-            self.team.testing.propose(self.problem),
-            lambda workloads: self._evaluate(self.problem.baseline, workloads),
+        said: list[Evaluation] = []
+
+        def judged(workloads: tuple[Workload, ...]) -> Evaluation:
+            said.append(self._evaluate(self.problem.baseline, workloads))
+            return said[-1]
+
+        accepted, refused = agreed_workloads(self.team.testing.propose(self.problem), judged)
+        self.journal.log(
+            WorkloadsProposed, accepted=accepted, refused=refused, evaluations=tuple(said)
         )
-        self.journal.log(WorkloadsProposed, accepted=accepted, refused=refused)
 
     def _finish(self, reason: str) -> None:
         """Look at the fastest candidates a second time, with fresh seeds, until one holds."""

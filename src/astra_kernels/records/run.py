@@ -103,6 +103,8 @@ class WorkloadsProposed(EventBase):
     accepted: tuple[Workload, ...]
     refused: dict[str, str]
     """Reason by uuid."""
+    evaluations: tuple[JudgedEvaluation, ...] = ()
+    """Of the baseline on what was proposed, one for each time it was judged."""
 
 
 class Diagnosed(EventBase):

@@ -1,5 +1,6 @@
 """What is written down, charged, asked again and refused."""
 
+import asyncio
 import threading
 
 import pytest
@@ -11,8 +12,10 @@ from pydantic_ai.exceptions import (
     ModelTimeoutError,
     UnexpectedModelBehavior,
 )
+from pydantic_ai.models.function import FunctionModel
 
 from astra_kernels.errors import BudgetSpent, ModelFault, ModelRejected, UserError
+from astra_kernels.models.backend import Backend
 from astra_kernels.models.prices import Price
 from astra_kernels.records.history import History
 from astra_kernels.records.run import RoundEnded, WorkloadsProposed
@@ -160,7 +163,7 @@ def test_two_empty_answers_are_a_fault(recorder, meter_of):
     model = meter_of(recorder).wrap(
         answering("", response("", finish="content_filter"), "late"), "coding"
     )
-    with pytest.raises(ModelFault, match="without any text .content_filter"):
+    with pytest.raises(ModelFault, match=r"without any text .content_filter"):
         ask(model)
     assert recorder.ledger.requests == 2
 
@@ -334,3 +337,25 @@ def test_agents_in_several_threads(recorder, meter_of):
     assert sorted(answers) == sorted(f"a{n}" for n in range(16))
     assert sorted(recorder.ledger.asked) == list(range(1, 17))
     assert recorder.ledger.tokens == 16 * 15
+
+
+def test_an_agent_that_is_called_off_stops_its_request(recorder, meter_of):
+    stopped = []
+
+    async def hangs(messages, info):
+        try:
+            await asyncio.sleep(600)
+        finally:
+            stopped.append(True)
+
+    backend = Backend("fake:model", FunctionModel(hangs), deadline_s=60.0)
+    model = meter_of(recorder).wrap(backend, "coding")
+
+    async def impatient():
+        async with asyncio.timeout(0.2):
+            await Agent(model).run("?")
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(impatient())
+    assert stopped == [True]
+    assert recorder.kinds() == ["model_asked"]

@@ -12,6 +12,9 @@ from pathlib import Path
 
 _CHUNK = 1 << 16
 _ERRORS_BYTES = 1 << 14
+_LOOK_S = 0.02
+_CLOSING_S = 2.0
+"""How long to wait for pipes that a process outside the group holds open."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +51,59 @@ async def run_bounded(
         start_new_session=True,
     )
     assert process.stdout is not None and process.stderr is not None
-    feeding = asyncio.ensure_future(_feed(process, text.encode()))
-    complaining = asyncio.ensure_future(_read(process.stderr, _ERRORS_BYTES, drain=True))
+    output, errors = _Pipe(most_bytes), _Pipe(_ERRORS_BYTES)
+    reading = asyncio.ensure_future(output.read(process.stdout, to_the_end=False))
+    exiting = asyncio.ensure_future(_exit(process))
+    others = [
+        asyncio.ensure_future(errors.read(process.stderr, to_the_end=True)),
+        asyncio.ensure_future(_feed(process, text.encode())),
+    ]
     try:
-        output, flooded = await _read(process.stdout, most_bytes, drain=False)
-        if flooded:
+        await asyncio.wait([reading, exiting], return_when=asyncio.FIRST_COMPLETED)
+        if output.flooded:
             _kill(process)
-        status = await process.wait()
-        _kill(process)  # what it left running holds the pipe of errors open
-        errors, _ = await complaining
-        return Printed(status, output, errors, flooded)
+        await exiting
+        _kill(process)  # what it left running may hold the pipes open
+        await asyncio.wait([reading, others[0]], timeout=_CLOSING_S)
+        status = process.returncode
+        assert status is not None, "it has ended"
+        return Printed(status, output.data, errors.data, output.flooded)
     finally:
         _kill(process)
-        feeding.cancel()
-        complaining.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(feeding, complaining, return_exceptions=True)
-        await process.wait()
+        for task in (reading, exiting, *others):
+            task.cancel()
+        await asyncio.wait(
+            [reading, exiting, *others, asyncio.ensure_future(_exit(process))], timeout=_CLOSING_S
+        )
+
+
+class _Pipe:
+    """What came out of a pipe, up to a limit."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._kept = bytearray()
+        self._most = most_bytes
+
+    @property
+    def data(self) -> bytes:
+        return bytes(self._kept[: self._most])
+
+    @property
+    def flooded(self) -> bool:
+        return len(self._kept) > self._most
+
+    async def read(self, stream: asyncio.StreamReader, *, to_the_end: bool) -> None:
+        """Read until there is nothing more, or until there is too much; with `to_the_end` that is thrown away."""
+        while chunk := await stream.read(_CHUNK):
+            self._kept += chunk[: self._most + 1 - len(self._kept)]
+            if self.flooded and not to_the_end:
+                return
+
+
+async def _exit(process: asyncio.subprocess.Process) -> None:
+    """Wait for the process alone: `Process.wait` also waits for whoever else holds its pipes."""
+    while process.returncode is None:
+        await asyncio.sleep(_LOOK_S)
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
@@ -81,13 +120,3 @@ async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
         await process.stdin.drain()
     with suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.close()
-
-
-async def _read(stream: asyncio.StreamReader, most: int, *, drain: bool) -> tuple[bytes, bool]:
-    """Up to `most` bytes, and whether there were more; with `drain` the rest is thrown away."""
-    kept = bytearray()
-    while chunk := await stream.read(_CHUNK):
-        kept += chunk[: most + 1 - len(kept)]
-        if len(kept) > most and not drain:
-            break
-    return bytes(kept[:most]), len(kept) > most

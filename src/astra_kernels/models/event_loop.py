@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 _Result = TypeVar("_Result")
@@ -21,6 +22,8 @@ class RequestLoop:
     """
 
     def __init__(self) -> None:
+        self.last: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """Done on the loop before it ends; what they raise is dropped."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -40,7 +43,8 @@ class RequestLoop:
         try:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+            with suppress(RuntimeError):  # the loop was closed, and its work called off with it
+                loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
             await asyncio.wait([waiting], timeout=_CLOSING_S)
             if waiting.done() and not waiting.cancelled():
                 waiting.exception()  # marks it as seen: nobody is left to be told
@@ -54,7 +58,8 @@ class RequestLoop:
         if loop is None or thread is None:
             return
         atexit.unregister(self.close)
-        loop.call_soon_threadsafe(lambda: asyncio.ensure_future(_stop(loop), loop=loop))
+        last = [work() for work in self.last]
+        loop.call_soon_threadsafe(lambda: asyncio.ensure_future(_stop(loop, last), loop=loop))
         thread.join(_CLOSING_S)
 
     def _started(self) -> asyncio.AbstractEventLoop:
@@ -89,11 +94,15 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-async def _stop(loop: asyncio.AbstractEventLoop) -> None:
-    """Cancel every request, let each clean up, and stop the loop."""
+async def _stop(loop: asyncio.AbstractEventLoop, last: list[Coroutine[Any, Any, None]]) -> None:
+    """Cancel every request, let each clean up, do what is left to do, and stop the loop."""
     others = [t for t in asyncio.all_tasks(loop) if t is not asyncio.current_task(loop)]
     for task in others:
         task.cancel()
     if others:
         await asyncio.wait(others, timeout=_CLOSING_S / 2)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSING_S / 4):
+            await asyncio.gather(*last, return_exceptions=True)
+    await asyncio.sleep(0)  # lets transports that were closed say so
     loop.stop()

@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from astra_kernels.errors import ModelRejected
+from astra_kernels.errors import ModelFault, ModelRejected
 from astra_kernels.models.text_model import Reply, TextModel
 from astra_kernels.records.model_calls import Message, Role, request_key
 
 _REQUEST, _REPLY = ".request.md", ".reply.md"
 _LOOK_S = 0.5
+
+
+async def _pause() -> None:
+    """Between two looks for a reply."""
+    await asyncio.sleep(_LOOK_S)
 
 
 @dataclass
@@ -71,31 +78,45 @@ class Desk:
 class ManualModel(TextModel):
     """Waits for somebody to answer."""
 
-    def __init__(self, name: str, desk: Desk, role: Role, look_s: float = _LOOK_S) -> None:
+    def __init__(
+        self,
+        name: str,
+        desk: Desk,
+        role: Role,
+        deadline_s: float | None = None,
+        pause: Callable[[], Awaitable[None]] = _pause,
+    ) -> None:
         super().__init__(name, "manual")
         self._desk = desk
         self._role = role
-        self._look_s = look_s
+        self._deadline_s = deadline_s
+        self._pause = pause
 
     async def reply(self, messages: tuple[Message, ...], most_bytes: int) -> Reply:
         """Write the request and wait for its reply.
 
         Raises:
             ModelRejected: the directory cannot be written or read.
+            ModelFault: nobody answered in time.
         """
         path = self._desk.place(self._role, messages)
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                return await self._wait_for(path, most_bytes)
+        except TimeoutError as error:
+            raise ModelFault(f"no {path.name} within {self._deadline_s:g} s") from error
+
+    async def _wait_for(self, path: Path, most_bytes: int) -> Reply:
         seen: tuple[int, int] | None = None
         while True:
-            try:
+            now: tuple[int, int] | None = None
+            with suppress(FileNotFoundError):
                 state = path.stat()
-            except FileNotFoundError:
-                now = None
-            else:
                 now = (state.st_size, state.st_mtime_ns)
             if now is not None and now == seen and (reply := _read(path, most_bytes)) is not None:
                 return reply
             seen = now
-            await asyncio.sleep(self._look_s)
+            await self._pause()
 
 
 def _read(path: Path, most_bytes: int) -> Reply | None:

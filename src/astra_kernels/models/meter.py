@@ -39,6 +39,7 @@ class Meter:
     tell: Callable[[str], None] = _silent
     """Told what the user should hear."""
     loop: RequestLoop = field(default_factory=RequestLoop)
+    _connected: list[Model] = field(default_factory=list)
 
     def wrap(self, backend: Backend, role: Role) -> Model:
         """The model that a role's agent is given.
@@ -48,6 +49,9 @@ class Meter:
         """
         flat = self.limits.prices.get(backend.name, backend.price)
         tariff = Tariff(backend.model, flat)
+        if not any(model is backend.model for model in self._connected):
+            self._connected.append(backend.model)
+            self.loop.last.append(lambda: _disconnect(backend.model))
         if self.gate.budget.usd is not None and not tariff.known:
             raise UserError(
                 f"{backend.name}: its price is not known, so that a budget in dollars cannot be held; "
@@ -56,6 +60,12 @@ class Meter:
         return _MeteredModel(
             Terms(backend, role, self.gate, self.limits, tariff, self.secrets), self
         )
+
+
+async def _disconnect(model: Model) -> None:
+    """Close a provider's connections: leaving a model does."""
+    async with model:
+        pass
 
 
 class _MeteredModel(WrapperModel):

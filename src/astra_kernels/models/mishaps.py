@@ -54,7 +54,9 @@ class Mishap:
             case ModelRejected() | SetupError() | Misused():
                 return Mishap("rejected", detail, billed=False, again="never", account=True)
             case ModelFault():
-                return Mishap("unusable", detail, billed=False, again="never")
+                late = isinstance(error.__cause__, TimeoutError)
+                kind: Failure = "timed_out" if late else "unusable"
+                return Mishap(kind, detail, billed=False, again="never")
             case ModelAPIError():
                 return _of_provider(error, detail)
             case TimeoutError():

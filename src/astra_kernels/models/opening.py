@@ -110,6 +110,10 @@ def open_models(config: RunConfig, journal: Journal, around: Surroundings) -> Mo
     for role in get_args(Role):
         name = config.models.get(role) or config.model
         if name is not None:
+            if secrets.scrub_answer(name) != name:
+                raise UserError(
+                    f"{secrets.scrub_answer(name)}: names of models are recorded; leave keys in the environment"
+                )
             try:
                 models[role] = meter.wrap(opener.open(name, role), role)
             except AstraError as error:
@@ -178,8 +182,8 @@ class _Opener:
         from astra_kernels.models.prices import FREE
 
         desk = self._desks.setdefault(name, Desk(Path(directory)))
-        model = ManualModel(name, desk, role)
-        return Backend(name, model, price=FREE, deadline_s=self._around.limits.manual_s)
+        model = ManualModel(name, desk, role, self._around.limits.manual_s)
+        return Backend(name, model, price=FREE)
 
     def _replay(self, name: str, directory: str, role: Role) -> Backend:
         from astra_kernels.models.backend import Backend

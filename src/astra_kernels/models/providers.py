@@ -11,6 +11,8 @@ from pydantic_ai.models import Model, infer_model
 from astra_kernels.errors import ModelRejected, SetupError, UserError
 
 KEY_OF_A_URL = "OPENAI_COMPATIBLE_API_KEY"
+_SERVER = "self-hosted"
+"""Named so that the table of prices does not take it for the provider of a model of the same name."""
 
 
 def provider_model(name: str, environment: Mapping[str, str]) -> Model:
@@ -58,7 +60,7 @@ def _compatible(model: str, url: str, key: str | None) -> Model:
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
     except ImportError as error:
         raise SetupError(f"openai:{model}@{url}: {error}") from None
-    provider = OpenAICompatibleProvider("openai-compatible", base_url=url, api_key=key)
+    provider = OpenAICompatibleProvider(_SERVER, base_url=url, api_key=key)
     # Every such server knows `max_tokens`; some ignore `max_completion_tokens`, and an answer would have no bound.
     profile = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
     return OpenAIChatModel(model, provider=provider, profile=profile)

@@ -5,6 +5,7 @@ Deliberately not seams: the judge, the timing statistics, the run log. A plug-in
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -27,6 +28,13 @@ class Refusal:
     reason: str
 
 
+class FreshSeed(int):
+    """A seed that was drawn after the candidate was fixed; any other such seed does as well.
+
+    An evaluator that goes on with a question it was asked before keeps the seed that was drawn then.
+    """
+
+
 class Evaluator(Protocol):
     """Judges candidates of one problem on one device."""
 
@@ -37,6 +45,19 @@ class Evaluator(Protocol):
 
         Raises:
             MachineFault: the machine failed, repeatedly.
+        """
+        ...
+
+    def evaluate_all(
+        self,
+        candidates: Sequence[Candidate],
+        workloads: tuple[Workload, ...],
+        seed: int,
+        effort: Effort,
+    ) -> Iterator[Evaluation]:
+        """Judge several candidates alike: evaluations in their order, each when it and all before it are known.
+
+        What raises for one candidate, as in `evaluate`, ends the iteration there.
         """
         ...
 

@@ -81,6 +81,9 @@ class Table:
             raise answer
         return answer
 
+    def evaluate_all(self, candidates, workloads, seed, effort):
+        return (self.evaluate(c, workloads, seed, effort) for c in candidates)
+
 
 @dataclass
 class Roles:

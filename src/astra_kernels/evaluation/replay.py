@@ -5,7 +5,7 @@ A recorded run is a test fixture, and a refactoring is proved by an unchanged ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from astra_kernels.errors import MachineFault
@@ -47,3 +47,13 @@ class ReplayEvaluator:
                 f"no recorded evaluation of candidate {candidate.id} ({candidate.title})"
             )
         return known.pop(0) if len(known) > 1 else known[0]
+
+    def evaluate_all(
+        self,
+        candidates: Sequence[Candidate],
+        workloads: tuple[Workload, ...],
+        seed: int,
+        effort: Effort,
+    ) -> Iterator[Evaluation]:
+        """The recorded evaluations, in the order of `candidates`."""
+        return (self.evaluate(c, workloads, seed, effort) for c in candidates)

@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,15 +41,17 @@ _BAD_JOBS = 3
 _GPU_SIGNS = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 
 
+RunJob = Callable[[Path, JobSpec, Callable[[], None]], None]
+"""Runs a job directory to its `result.json`, and calls the function now and then while it does."""
+
+
 @dataclass(frozen=True)
 class Orders:
     """How a worker goes about it."""
 
-    environment: Mapping[str, str]
-    """The whole environment of the jobs."""
+    run: RunJob
     scratch: Path
-    builds: Path
-    """Builds are kept here by content."""
+    """Jobs are copied here, and removed when their results are written."""
     device: str | None = None
     """Runs jobs for a device of this kind, on this one; None runs every job on the device that it names."""
     once: bool = False
@@ -180,21 +182,11 @@ class Worker:
         if self._orders.device is not None and self._orders.device != spec.device:
             spec = replace(spec, device=self._orders.device)
             write_spec(job, spec)
-        self._host(manifest.name, job, spec)
+        self._orders.run(job, spec, lambda: self._leases.renew(manifest.name))
         evaluation = json.loads((job / OUTCOME).read_text(encoding="utf-8"))
         if not isinstance(evaluation, dict):
             raise MachineFault(f"{job / OUTCOME}: no usable result")
         return evaluation
-
-    def _host(self, name: str, job: Path, spec: JobSpec) -> None:
-        host_job(
-            job,
-            spec,
-            self._orders.environment,
-            self._orders.builds,
-            pulse=lambda: self._leases.renew(name),
-            pulse_s=RENEW_S,
-        )
 
     def _result(
         self, seal: str, evaluation: Mapping[str, object] | None, refusal: str = ""
@@ -255,14 +247,12 @@ def serve(
             f"a worker builds the kernels that it judges, but here is {error}"
         ) from None
     with _scratch() as scratch:
-        orders = Orders(
-            environment=job_environment(os.environ),
-            scratch=scratch,
-            builds=cache or scratch / "builds",
-            device=device,
-            once=once,
-            drain=drain,
-        )
+        environment, builds = job_environment(os.environ), cache or scratch / "builds"
+
+        def run(job: Path, spec: JobSpec, pulse: Callable[[], None]) -> None:
+            host_job(job, spec, environment, builds, pulse=pulse, pulse_s=RENEW_S)
+
+        orders = Orders(run, scratch, device=device, once=once, drain=drain)
         leases = Leases(directory / LEASES, Holder.here())
         Worker(spool, leases, orders).work()
 

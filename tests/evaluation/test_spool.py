@@ -386,6 +386,17 @@ def test_a_job_that_cannot_be_written_leaves_nothing(tmp_path):
     assert len(jobs_in(tmp_path)) == 1
 
 
+def test_what_a_killed_run_left_half_written_is_no_job_and_goes(tmp_path, recorded):
+    _, run = recorded
+    End(tmp_path).ask(candidates=CANDIDATES[:1])
+    (name,) = jobs_in(tmp_path)
+    (tmp_path / "jobs" / name).rename(tmp_path / "jobs" / f".{name}.0")
+    drain(tmp_path, run)
+    assert not list(tmp_path.rglob("results/*"))
+    End(tmp_path).ask(candidates=CANDIDATES[:1])
+    assert jobs_in(tmp_path) == [name]
+
+
 def test_a_worker_that_cannot_write_its_result_frees_the_job(tmp_path, recorded):
     expected, run = recorded
     evaluations = End(tmp_path).ask(candidates=CANDIDATES[:1])

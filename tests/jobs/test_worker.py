@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_kernels.jobs.spec import Limits
 from astra_kernels.jobs.spool import Manifest, Spool
 
 from .staging import FAST, SILU, stage
@@ -117,10 +118,10 @@ def test_a_worker_needs_python_and_numpy_only(spool, worker, tmp_path):
 
 
 def test_a_killed_worker_leaves_its_job_to_another(spool, worker):
-    slow = add(spool, "slow", ENDLESS)
+    slow = add(spool, "slow", ENDLESS, limits=Limits(correctness_s=10))
     first = worker()
-    wait_for(lambda: children_of(first.pid), first)
     wait_for(lambda: (spool.directory / "leases" / "slow.json").exists(), first)
+    wait_for(lambda: children_of(first.pid), first)
     (hosted,) = children_of(first.pid)
     first.send_signal(signal.SIGKILL)
     first.wait()
@@ -138,8 +139,9 @@ def test_a_killed_worker_leaves_its_job_to_another(spool, worker):
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_worker_gives_its_job_back(spool, worker, sent):
-    slow = add(spool, "slow", ENDLESS)
+    slow = add(spool, "slow", ENDLESS, limits=Limits(correctness_s=10))
     first = worker()
+    wait_for(lambda: (spool.directory / "leases" / "slow.json").exists(), first)
     wait_for(lambda: children_of(first.pid), first)
     first.send_signal(sent)
     _, err = ended(first, 130)

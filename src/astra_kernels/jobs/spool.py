@@ -181,19 +181,20 @@ class Spool:
             listed = _listed(manifest, partial)
             write_sealed(partial / MANIFEST, listed)
             sync_directory(partial)
-            try:
-                partial.rename(target)
-            except OSError:
-                if not target.is_dir():
-                    raise
-                return self.manifest(manifest.name)  # another run was quicker with the same job
-            sync_directory(target.parent)
-        except OSError as error:
+            partial.rename(target)
+        except (OSError, MachineFault) as error:
+            if target.is_dir():  # another run was quicker with the same job
+                return self.manifest(manifest.name)
+            if isinstance(error, MachineFault):
+                raise
             raise MachineFault(
                 f"{target}: the job could not be written: {error.strerror or error}"
             ) from None
         finally:
             shutil.rmtree(partial, ignore_errors=True)
+        sync_directory(target.parent)
+        for left in target.parent.glob(f".{target.name}.*"):  # by runs that were killed
+            shutil.rmtree(left, ignore_errors=True)
         return listed
 
     def fetch(self, manifest: Manifest, target: Path) -> None:

@@ -29,6 +29,13 @@ class Refusal:
     reason: str
 
 
+class FreshSeed(int):
+    """A seed that was drawn after the candidate was fixed; any other such seed does as well.
+
+    An evaluator that goes on with a question it was asked before keeps the seed that was drawn then.
+    """
+
+
 class Evaluator(Protocol):
     """Judges candidates of one problem on one device."""
 
@@ -49,7 +56,10 @@ class Evaluator(Protocol):
         seed: int,
         effort: Effort,
     ) -> Iterator[Evaluation]:
-        """Judge several; gives evaluations in their order, each once it and those before it are known."""
+        """Judge several candidates alike: evaluations in their order, each when it and all before it are known.
+
+        What raises for one candidate, as in `evaluate`, ends the iteration there.
+        """
         ...
 
 

@@ -101,7 +101,7 @@ def test_worker_runs_without_pydantic_and_friends():
         "import sys\n"
         "for name in ('pydantic', 'ml_dtypes', 'torch', 'safetensors', 'cyclopts', 'rich', 'tree_sitter', 'cuda'):\n"
         "    sys.modules[name] = None\n"
-        "import astra_kernels.jobs.run_job, astra_kernels.jobs.__main__\n"
+        "import astra_kernels.jobs.run_job, astra_kernels.jobs.__main__, astra_kernels.jobs.worker\n"
     )
     assert done.returncode == 0, done.stderr
 

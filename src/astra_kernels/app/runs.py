@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from astra_kernels import __version__
-from astra_kernels.app.compose import local_evaluator, memory_file, optimizer
+from astra_kernels.app.compose import Whereabouts, evaluator_at, memory_file, optimizer
 from astra_kernels.errors import AstraError, MachineFault, RunError
 from astra_kernels.exporters.files import write_candidate, write_problem
 from astra_kernels.importers.problem_dir import load_problem
@@ -74,7 +74,7 @@ def start_run(
     return target
 
 
-def continue_run(directory: Path, watch: Watch, *, resumed: bool) -> Run:
+def continue_run(directory: Path, watch: Watch, where: Whereabouts, *, resumed: bool) -> Run:
     """Run to the end of the budget, appending to the log.
 
     Raises:
@@ -96,8 +96,8 @@ def continue_run(directory: Path, watch: Watch, *, resumed: bool) -> Run:
         if resumed and run.history.finished is None:
             write(RunResumed(at=_now(), elapsed_s=run.history.elapsed_s, astra_version=__version__))
         data = directory / PROBLEM
-        with local_evaluator(run.problem, config.device, data, safety=True) as evaluator:
-            optimizer(run.problem, evaluator, run.history, write, config).run()
+        with evaluator_at(where, run.problem, config.device, data, safety=True) as evaluator:
+            optimizer(run.problem, evaluator, run.history, write, config, where).run()
     write_best(run)
     if config.memory:
         _remember(run)

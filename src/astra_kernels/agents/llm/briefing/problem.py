@@ -30,6 +30,7 @@ _MOST_REFERENCE = 20_000
 def problem_text(problem: Problem) -> str:
     """Definition, reference and signature."""
     definition = problem.definition
+    signature = fenced(signature_text(problem) + ";\n", "cuda")
     parts = [
         f"Operator `{definition.name}`."
         + (f" {definition.description}" if definition.description else ""),
@@ -37,8 +38,7 @@ def problem_text(problem: Problem) -> str:
         "Inputs:\n" + "\n".join(f"- `{n}`: {_tensor(t)}" for n, t in definition.inputs.items()),
         "Outputs:\n" + "\n".join(f"- `{n}`: {_output(o)}" for n, o in definition.outputs.items()),
         _rules(definition),
-        f"Entry point, in `{problem.spec.entry_file}`:\n{fenced(signature_text(problem) + ';\n', 'cuda')}"
-        + _arguments(problem),
+        f"Entry point, in `{problem.spec.entry_file}`:\n{signature}" + _arguments(problem),
         "Reference, in Python (arrays have the exact element types; it says what is right, not how it is to be done):\n"
         + fenced(_reference(problem), "python"),
     ]

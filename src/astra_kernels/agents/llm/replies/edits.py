@@ -117,13 +117,13 @@ def _not_found(lines: list[str], search: list[str], path: str) -> str:
 
 
 def _most_similar(lines: list[str], search: list[str]) -> int:
-    """Index at which most lines of the search stand, else of the line that is most like its first."""
-    wanted = {line.strip() for line in search if line.strip()}
-    window = len(search)
-    hits = [line.strip() in wanted for line in lines]
+    """Index at which most lines of the search stand in their place, else of the line that is most like its first."""
+    wanted = [line.strip() for line in search]
+    there = [line.strip() for line in lines]
     best, most = 0, 0
-    for start in range(max(1, len(lines) - window + 1)):
-        count = sum(hits[start : start + window])
+    for start in range(max(1, len(lines) - len(search) + 1)):
+        window = there[start : start + len(search)]
+        count = sum(a == b != "" for a, b in zip(window, wanted, strict=False))
         if count > most:
             best, most = start, count
     if most:

@@ -69,7 +69,7 @@ CATALOGUE: tuple[Idea, ...] = (
     Idea(
         "dependent_launch",
         "programmatic dependent launch: griddepcontrol.wait after the prologue but before the first global access, "
-        "launch_dependents early",
+        "launch_dependents early; it gains between kernels only, a ratio of its own that the times do not hold",
     ),
     Idea(
         "async_copies",

@@ -49,15 +49,19 @@ def device_text(evaluation: Evaluation | None) -> str:
 
 
 def times_text(evaluation: Passed) -> str:
-    """A row for every timed workload: times, gain over the baseline, and how far from the memory's limit."""
+    """A row for every timed workload: times, gain over the baseline, and how far from the memory's limit.
+
+    Where a launch asks to overlap the kernel before it, the ratio between kernels stands beside them.
+    """
     bandwidth = _number(evaluation.environment, "device_bandwidth_gb_s")
+    chained = any(w.chain is not None for w in evaluation.workloads)
     rows, word = [], "measured"
     for workload in evaluation.workloads:
         if workload.hidden or not isinstance(workload.timing, Measured | Modelled):
             continue
         if isinstance(workload.timing, Modelled):
             word = "modelled"
-        rows.append(_row(workload, workload.timing, bandwidth))
+        rows.append((*_row(workload, workload.timing, bandwidth), *_chain(workload, chained)))
     head = (
         "workload",
         "sizes",
@@ -67,8 +71,14 @@ def times_text(evaluation: Passed) -> str:
         "baseline / this kernel",
         "us at full bandwidth",
         "% of roofline",
+        *(["baseline / this kernel, in a chain of kernels"] if chained else []),
     )
-    return table(head, rows) or "No workload has a time."
+    text = table(head, rows)
+    return (
+        f"One call, data in device memory, not in a cache.\n\n{text}"
+        if text
+        else "No time is known."
+    )
 
 
 def gain_text(timing: Timing) -> str:
@@ -97,6 +107,17 @@ def _row(
         gain_text(timing),
         number(floor_us),
         "-" if share is None else f"{share:.2g} %" if share < 10 else f"{share:.0f} %",
+    )
+
+
+def _chain(workload: WorkloadResult, chained: bool) -> tuple[str, ...]:
+    if not chained:
+        return ()
+    chain = workload.chain
+    return (
+        "-"
+        if chain is None
+        else f"{chain.ratio:.3f} [{chain.ratio_low:.3f}, {chain.ratio_high:.3f}]",
     )
 
 

@@ -45,6 +45,31 @@ LINES = st.lists(
 SOURCE = "int a;\nint b;\nint c;\nint a;\n"
 
 
+@given(st.lists(st.one_of(FRAGMENTS, st.text(max_size=9), st.just("<<<<<<< SEARCH")), max_size=30))
+def test_any_answer_is_read_refused_or_faulted(parts):
+    parent = {"a.cu": "int x;\n", "b.h": ""}
+    for glue in ("", "\n"):
+        try:
+            read = read_candidates(glue.join(parts), parent, most=3)
+        except ModelRetry as fault:
+            assert fault.message
+            continue
+        assert isinstance(read, Refusal) or all(set(parent) <= set(w.sources) for w in read)
+
+
+def test_long_lines_take_no_time():
+    blank = " " * 300_000
+    for line in (
+        f"# Candidate{blank}x",
+        f"Title:{blank}x",
+        f"Refusal:{blank}",
+        "#" * 300_000,
+        f"###{blank}k.cu",
+    ):
+        with pytest.raises(ModelRetry):
+            read_candidates(line, {"k.cu": ""})
+
+
 @given(st.dictionaries(PATHS, TEXTS, min_size=1, max_size=4))
 def test_whole_files_come_back_byte_for_byte(sources):
     (read,) = read_candidates(written_files(sources), sources)
@@ -111,7 +136,7 @@ def test_a_block_without_a_name_is_the_only_file():
 
 
 def test_examples_beside_the_code_are_left_alone():
-    answer = '```json\n{"a": 1}\n```\n### k.cu\n```cuda\nnew\n```\n```text\noutput\n```'
+    answer = '```json\n{"a": 1}\n```\n### k.cu\n```cuda\nnew\n```\nk.cu\n```text\noutput\n```\n'
     (read,) = read_candidates(answer, {"k.cu": "old\n"})
     assert read.sources == {"k.cu": "new\n"}
 
@@ -162,6 +187,7 @@ def test_a_refusal_is_one_and_prose_is_not():
         ("### /etc/passwd.h\n```cuda\nx\n```", "must be relative and stay inside"),
         ("### other.cu\n```cuda\nx\n```", "not one of the candidate's files"),
         ("```cuda\nx\n```", "names no file"),
+        ("### k.cu\n```diff\n-x\n+y\n```", "is a diff, which is not read"),
         ("### k.cu\n```cuda\nint a;\n// ... the rest as before\n```", "abbreviated"),
         ("### k.cu\n```cuda\n// rest of the code unchanged\n```", "abbreviated"),
         ("### k.cu\n<<<<<<< SEARCH\nint b;\n=======\nint d;\n", "no line '>>>>>>> REPLACE'"),

@@ -20,7 +20,13 @@ PARENT = Candidate(sources={"k.cu": ""})
 def test_any_text_survives(hypothesis, risk):
     body = json.dumps({"plans": [{**PLAN, "hypothesis": hypothesis, "risk": risk}]}, indent=1)
     (plan,) = read_json(f"Here:\n```json\n{body}\n```\n", ProposedPlans).plans
-    assert (plan.hypothesis, plan.risk) == (hypothesis, risk)
+    for read, meant in ((plan.hypothesis, hypothesis), (plan.risk, risk)):
+        assert read == "".join(c if c.isprintable() or c == "\n" else " " for c in meant)
+
+
+def test_nothing_steers_a_terminal():
+    body = json.dumps({"plans": [{**PLAN, "hypothesis": "a\x1b[2Jb\u202ec"}]})
+    assert read_json(body, ProposedPlans).plans[0].hypothesis == "a [2Jb c"
 
 
 @pytest.mark.parametrize(
@@ -43,6 +49,7 @@ def test_one_object_is_found(answer):
         ("```json\n" + '{"plans": "' + "x" * 70_000 + '"}\n```', "60000 are the most"),
         ('```json\n{"plans": [{"technique": "Bad Key"}]}\n```', "plans.0.technique"),
         (WHOLE.replace("1.1", '"1.1"'), "plans.0.predicted_gain: Input should be a valid number"),
+        (WHOLE.replace('"h"', '"\\ud800"'), "hex escape"),
         (WHOLE.replace("1.1", "NaN"), "plans.0.predicted_gain"),
         (WHOLE.replace("1.1", "1e9"), "less than 50"),
         (WHOLE.replace('"risk"', '"risks"'), "plans.0.risks: Extra inputs"),

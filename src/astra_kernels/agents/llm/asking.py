@@ -60,6 +60,7 @@ def ask(model: Model, asked: Question, read: Callable[[str], _Read]) -> _Read:
     """
 
     def output(context: RunContext[None], text: str) -> object:
+        text = text.encode("utf-8", "replace").decode()  # lone surrogates cannot be stored
         if len(text) > _MOST_CHARACTERS:
             raise ModelRetry("Your answer is too long to be read. Answer shorter.")
         if asked.shorter and _was_cut(context):

@@ -16,7 +16,7 @@ from astra_kernels.agents.llm.briefing.problem import problem_text
 from astra_kernels.agents.llm.briefing.sources import numbered_sources
 from astra_kernels.agents.llm.briefing.tables import number
 from astra_kernels.agents.llm.briefing.times import device_text, times_text
-from astra_kernels.agents.llm.replies.json_blocks import read_json
+from astra_kernels.agents.llm.replies.json_blocks import Words, read_json
 from astra_kernels.agents.rules.planning import RulePlanner
 from astra_kernels.errors import ModelFault
 from astra_kernels.records.base import Record
@@ -33,10 +33,10 @@ class ProposedPlan(Record):
     """One plan as the model writes it."""
 
     technique: str = Field(pattern=r"^[a-z][a-z0-9_]{1,47}$")
-    hypothesis: str = Field(min_length=1, max_length=1500)
-    where: str = Field("", max_length=300)
+    hypothesis: Words = Field(min_length=1, max_length=1500)
+    where: Words = Field("", max_length=300)
     predicted_gain: float = Field(gt=0.2, lt=50, allow_inf_nan=False)
-    risk: str = Field(max_length=800)
+    risk: Words = Field(max_length=800)
 
 
 class ProposedPlans(Record):

@@ -17,7 +17,7 @@ from astra_kernels.agents.llm.briefing.problem import problem_text
 from astra_kernels.agents.llm.briefing.sources import numbered_sources
 from astra_kernels.agents.llm.briefing.tables import number
 from astra_kernels.agents.llm.briefing.times import device_text, times_text
-from astra_kernels.agents.llm.replies.json_blocks import read_json
+from astra_kernels.agents.llm.replies.json_blocks import Words, read_json
 from astra_kernels.agents.rules.profiling import RuleProfiler
 from astra_kernels.errors import ModelFault
 from astra_kernels.records.base import Record
@@ -35,14 +35,14 @@ class CitedEvidence(Record):
 
     metric: str = Field(max_length=200)
     value: float = Field(allow_inf_nan=False)
-    meaning: str = Field(max_length=400)
+    meaning: Words = Field(max_length=400)
 
 
 class ProposedDiagnosis(Record):
     """The answer of the profiling agent."""
 
     bottleneck: Bottleneck
-    summary: str = Field(min_length=1, max_length=2000)
+    summary: Words = Field(min_length=1, max_length=2000)
     evidence: tuple[CitedEvidence, ...] = Field(min_length=1, max_length=8)
 
 

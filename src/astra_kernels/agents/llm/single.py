@@ -21,7 +21,7 @@ from astra_kernels.agents.llm.coding import (
 )
 from astra_kernels.agents.llm.planning import standing
 from astra_kernels.agents.llm.replies.code import Written
-from astra_kernels.agents.llm.replies.json_blocks import read_json
+from astra_kernels.agents.llm.replies.json_blocks import Words, read_json
 from astra_kernels.agents.llm.testing import LlmTester
 from astra_kernels.errors import ModelFault
 from astra_kernels.protocols import Refusal
@@ -37,9 +37,9 @@ from astra_kernels.records.workload import Workload
 class Thought(Record):
     """What the agent says before its code."""
 
-    diagnosis: str = Field(min_length=1, max_length=2000)
+    diagnosis: Words = Field(min_length=1, max_length=2000)
     technique: str = Field(pattern=r"^[a-z][a-z0-9_]{1,47}$")
-    hypothesis: str = Field(min_length=1, max_length=1500)
+    hypothesis: Words = Field(min_length=1, max_length=1500)
     predicted_gain: float = Field(gt=0.2, lt=50, allow_inf_nan=False)
 
 

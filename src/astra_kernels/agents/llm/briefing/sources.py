@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from astra_kernels.agents.llm.replies.code import written_files
 from astra_kernels.agents.llm.replies.fences import fenced
 
-_MOST_CHARACTERS = 100_000
+_MOST_CHARACTERS = 64_000
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 

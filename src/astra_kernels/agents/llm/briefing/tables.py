@@ -21,8 +21,8 @@ def number(value: float | None) -> str:
 
 
 def short(text: str, most: int) -> str:
-    """The text in one line of at most `most` characters."""
-    line = " ".join(text.split())
+    """The text in one line of at most `most` characters, without control characters: it may go to a terminal."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= most else line[: most - 3] + "..."
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from pydantic_ai import ModelRetry
 
@@ -23,6 +24,14 @@ _ELIDED = re.compile(
     r"\s*(?://|/\*|#)\s*(?:\.{3}|…).*|\s*(?://|/\*)\s*\(?(?:the )?(?:rest|remainder) of (?:the )?(?:code|file|kernel).*",
     re.I,
 )
+_NO_SOURCE = frozenset(
+    ("json", "text", "txt", "console", "bash", "sh", "shell", "python", "markdown")
+)
+"""Languages of blocks that show something, and are no file."""
+
+_MOST_IN_LINE = 1000
+"""A longer line is no heading, title or refusal."""
+
 _NO_CODE = (
     "There is no code in your answer: neither a whole file nor a SEARCH/REPLACE edit under a line `### path`. Answer in "
     "that format, or with one line `Refusal: reason`."
@@ -61,7 +70,7 @@ def read_candidates(
             written.append(Written(title, _applied(changes, parent)))
     if written:
         return tuple(written[:most])
-    refusals = (_REFUSAL.fullmatch(p.text) for _, s in sections for p in s if isinstance(p, Line))
+    refusals = (_REFUSAL.fullmatch(p.text) for _, s in sections for p in s if _is_short(p))
     reason = next((match["reason"] for match in refusals if match), None)
     if reason is None:
         raise ModelRetry(_NO_CODE)
@@ -77,15 +86,19 @@ def _sections(found: Sequence[Line | Block]) -> Iterator[tuple[str, list[Line | 
     """Title and pieces of every candidate; one section where no heading says `Candidate`."""
     title, section = "", list[Line | Block]()
     for piece in found:
-        heading = _HEADING.fullmatch(piece.text) if isinstance(piece, Line) else None
+        heading = _HEADING.fullmatch(piece.text) if _is_short(piece) else None
         if heading is not None:
             yield title, section
             title, section = heading["title"][:200], []
             continue
-        if isinstance(piece, Line) and (named := _TITLE.fullmatch(piece.text)):
+        if _is_short(piece) and (named := _TITLE.fullmatch(piece.text)):
             title = named["title"][:200]
         section.append(piece)
     yield title, section
+
+
+def _is_short(piece: Line | Block) -> TypeGuard[Line]:
+    return isinstance(piece, Line) and len(piece.text) <= _MOST_IN_LINE
 
 
 def _changes(section: Sequence[Line | Block], parent: Mapping[str, str]) -> Iterator[_Change]:
@@ -101,7 +114,7 @@ def _changes(section: Sequence[Line | Block], parent: Mapping[str, str]) -> Iter
                 edit, index = read_edit(lines, index, piece.number)
                 yield _Change(_known(path or only, piece.number), edit)
                 continue
-            path = named_by_line(piece.text, parent) or path
+            path = (_is_short(piece) and named_by_line(piece.text, parent)) or path
         else:
             named = named_by_info(piece.info, parent) or path
             yield from _of_block(piece, named, only, parent)
@@ -122,7 +135,11 @@ def _of_block(
         yield from _edits_of(block, path or only)
         return
     language = block.info.split()[0].lower() if block.info.split() else ""
-    if path is None and language in ("json", "diff", "patch", "text", "bash", "sh", "python", ""):
+    if language in ("diff", "patch"):
+        raise ModelRetry(
+            f"The block at line {block.number} of your answer is a diff, which is not read. Write SEARCH/REPLACE edits."
+        )
+    if language in _NO_SOURCE or (path is None and not language):
         return
     path = path or only
     if path is None:

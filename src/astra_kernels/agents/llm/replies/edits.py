@@ -83,9 +83,10 @@ def apply_edit(text: str, edit: Edit, path: str) -> str:
     start, end = places[0], places[0] + len(search)
     carriage = "\r" if ends == "\r\n" else ""
     new = [line.removesuffix("\r") + carriage for line in edit.replace]
-    if end == len(lines) and new:
-        new[-1] = new[-1].removesuffix("\r")
-    return "\n".join([*lines[:start], *new, *lines[end:]])
+    made = [*lines[:start], *new, *lines[end:]]
+    if end == len(lines) and made:
+        made[-1] = made[-1].removesuffix("\r")  # the last line of a file has no end
+    return "\n".join(made)
 
 
 def _find(marker: re.Pattern[str], lines: list[str], start: int) -> int | None:

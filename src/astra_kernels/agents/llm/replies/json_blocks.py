@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 from pydantic_ai import ModelRetry
 
 from astra_kernels.agents.llm.replies.fences import Block, pieces
 from astra_kernels.records.base import Record
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+Words = Annotated[str, AfterValidator(_printable)]
+"""Text of a model that people will read in a terminal: control characters become blanks."""
 
 _Read = TypeVar("_Read", bound=Record)
 _MOST_TOLD = 8

@@ -23,6 +23,7 @@ PROBLEMS = Path(__file__).parents[3] / "examples"
 EXAMPLES = {
     "fast_math": ParameterPoint.of(replace="exp"),
     "vector_width": ParameterPoint.of(bytes=16, unroll=1),
+    "cache_policy": ParameterPoint.of(load="ldcs", store="stcs"),
     "launch_geometry": ParameterPoint.of(split=4),
 }
 """A point to ask for where a rewrite offers none, to hear its reason."""

@@ -10,6 +10,7 @@ from corpus import CASES, FLASHINFER_CASES, PROBLEM_CASES, rows
 from astra_kernels.agents.rewrites import (
     REWRITES,
     Applied,
+    CachePolicy,
     FastMath,
     LaunchGeometry,
     ParameterPoint,
@@ -24,12 +25,17 @@ QUICK = (
     ("layer_norm", LaunchGeometry(), ParameterPoint.of(block=64)),
     ("gelu", FastMath(), ParameterPoint.of(replace="power+literal+tanh")),
     ("quantise_rows", VectorWidth(), ParameterPoint.of(bytes=8, unroll=1)),
+    ("layer_norm", CachePolicy(), ParameterPoint.of(load="ldg", store="stcs")),
+    ("copy_scale_float4", CachePolicy(), ParameterPoint.of(load="ldcs", store="stcs")),
+    ("merge_states", CachePolicy(), ParameterPoint.of(load="ldcs", store="stcs")),
 )
 FLASHINFER = (
     ("flashinfer_activation", LaunchGeometry(), ParameterPoint.of(split=4)),
     ("flashinfer_norm", VectorWidth(), ParameterPoint.of(constant=8)),
     ("flashinfer_fused_norm", LaunchGeometry(), ParameterPoint.of(block=256)),
     ("flashinfer_merge", FastMath(), ParameterPoint.of(replace="div")),
+    ("flashinfer_activation", CachePolicy(), ParameterPoint.of(load="ldcs", store="stcs")),
+    ("flashinfer_fused_norm", CachePolicy(), ParameterPoint.of(load="ldg", store="none")),
 )
 
 
@@ -73,12 +79,17 @@ def test_the_program_s_own_headers_are_compiled(bench):
     assert "argument 0" in bench.check(case, {**sources, case.header: wrong}, sizes=1)
 
 
-def test_all_three_together_are_right(bench):
+def test_all_that_apply_together_are_right(bench):
     case = case_named("silu_and_mul")
     program = case.program()
-    points = ({"replace": "exp+div"}, {"bytes": 16, "unroll": 2}, {"block": 256, "split": 4})
-    for rewrite, values in zip(REWRITES, points, strict=True):
-        result = rewrite.apply(program, ParameterPoint.of(**values))
+    points = {
+        "fast_math": {"replace": "exp+div"},
+        "vector_width": {"bytes": 16, "unroll": 2},
+        "cache_policy": {"load": "ldcs", "store": "stcs"},
+        "launch_geometry": {"block": 256, "split": 4},
+    }
+    for rewrite in (r for r in REWRITES if r.name in points):
+        result = rewrite.apply(program, ParameterPoint.of(**points[rewrite.name]))
         assert isinstance(result, Applied), result
         program = program.with_sources(result.sources)
     assert bench.check(case, program.sources) == ""

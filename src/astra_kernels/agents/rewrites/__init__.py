@@ -1,5 +1,6 @@
 """The rule-based coder's engine: source rewrites on the syntax tree, each with its parameters."""
 
+from astra_kernels.agents.rewrites.cache_policy import CachePolicy
 from astra_kernels.agents.rewrites.fast_math import FastMath
 from astra_kernels.agents.rewrites.launch_geometry import LaunchGeometry
 from astra_kernels.agents.rewrites.normalise import fingerprint, same_program
@@ -16,6 +17,7 @@ from astra_kernels.agents.rewrites.vector_width import VectorWidth
 __all__ = [
     "REWRITES",
     "Applied",
+    "CachePolicy",
     "Change",
     "FastMath",
     "LaunchGeometry",
@@ -28,5 +30,5 @@ __all__ = [
     "same_program",
 ]
 
-REWRITES: tuple[Rewrite, ...] = (FastMath(), VectorWidth(), LaunchGeometry())
+REWRITES: tuple[Rewrite, ...] = (FastMath(), VectorWidth(), CachePolicy(), LaunchGeometry())
 """All rewrites, in the order in which they compose: arithmetic, then memory, then launch."""

@@ -54,6 +54,13 @@ TECHNIQUES: tuple[Technique, ...] = (
         expected={"special_functions": 1.20, "instruction_issue": 1.15},
         otherwise=1.05,
     ),
+    Technique(
+        name="cache_policy",
+        hypothesis="streams that are read or written once leave the caches to data that is used again",
+        risk="data that is needed again comes from further away; the compiler may have seen it already",
+        expected={"memory_bandwidth": 1.03, "memory_latency": 1.02},
+        otherwise=1.01,
+    ),
 )
 
 _DISCOUNT = 0.1

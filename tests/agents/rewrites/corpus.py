@@ -25,6 +25,7 @@ EXAMPLES = {
     "vector_width": ParameterPoint.of(bytes=16, unroll=1),
     "cache_policy": ParameterPoint.of(load="ldcs", store="stcs"),
     "launch_geometry": ParameterPoint.of(split=4),
+    "launch_bounds": ParameterPoint.of(warps=0),
 }
 """A point to ask for where a rewrite offers none, to hear its reason."""
 

@@ -12,6 +12,7 @@ from astra_kernels.agents.rewrites import (
     Applied,
     CachePolicy,
     FastMath,
+    LaunchBounds,
     LaunchGeometry,
     ParameterPoint,
     VectorWidth,
@@ -27,6 +28,8 @@ QUICK = (
     ("quantise_rows", VectorWidth(), ParameterPoint.of(bytes=8, unroll=1)),
     ("layer_norm", CachePolicy(), ParameterPoint.of(load="ldg", store="stcs")),
     ("copy_scale_float4", CachePolicy(), ParameterPoint.of(load="ldcs", store="stcs")),
+    ("softmax", LaunchBounds(), ParameterPoint.of(warps=64)),
+    ("rope", LaunchBounds(), ParameterPoint.of(warps=0)),
     ("merge_states", CachePolicy(), ParameterPoint.of(load="ldcs", store="stcs")),
 )
 FLASHINFER = (
@@ -35,6 +38,7 @@ FLASHINFER = (
     ("flashinfer_fused_norm", LaunchGeometry(), ParameterPoint.of(block=256)),
     ("flashinfer_merge", FastMath(), ParameterPoint.of(replace="div")),
     ("flashinfer_activation", CachePolicy(), ParameterPoint.of(load="ldcs", store="stcs")),
+    ("flashinfer_norm", LaunchBounds(), ParameterPoint.of(warps=64)),
     ("flashinfer_fused_norm", CachePolicy(), ParameterPoint.of(load="ldg", store="none")),
 )
 
@@ -87,6 +91,7 @@ def test_all_that_apply_together_are_right(bench):
         "vector_width": {"bytes": 16, "unroll": 2},
         "cache_policy": {"load": "ldcs", "store": "stcs"},
         "launch_geometry": {"block": 256, "split": 4},
+        "launch_bounds": {"warps": 64},
     }
     for rewrite in (r for r in REWRITES if r.name in points):
         result = rewrite.apply(program, ParameterPoint.of(**points[rewrite.name]))
@@ -159,3 +164,13 @@ def test_infinities_zeros_and_nans_stay_where_they_were(bench, groups):
     assert np.array_equal(before == 0, after == 0)
     finite = np.isfinite(before)
     assert np.allclose(before[finite], after[finite], rtol=1e-4, atol=1e-38)
+
+
+def test_the_check_notices_a_bound_that_a_launch_exceeds(bench):
+    case = case_named("rope")
+    result = LaunchBounds().apply(case.program(), ParameterPoint.of(warps=0))
+    assert isinstance(result, Applied), result
+    source = result.sources[case.file]
+    narrow = source.replace("__launch_bounds__(64)", "__launch_bounds__(32)")
+    assert narrow != source
+    assert bench.check(case, {case.file: narrow}, sizes=1) != ""

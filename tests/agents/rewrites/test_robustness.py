@@ -13,6 +13,7 @@ from astra_kernels.agents.rewrites import (
     Applied,
     CachePolicy,
     FastMath,
+    LaunchBounds,
     LaunchGeometry,
     ParameterPoint,
     Program,
@@ -23,7 +24,7 @@ from astra_kernels.agents.rewrites import (
 )
 from astra_kernels.agents.rewrites.normalise import tokens
 
-ONCE = [FastMath(), VectorWidth(), CachePolicy()]
+ONCE = [FastMath(), VectorWidth(), CachePolicy(), LaunchBounds()]
 FRAGMENTS = """{ } ( ) [ ] ; , + / * = < > <<< >>> :: # ~ " ' \\ // /* */ int float x i 256 0x1p3f 1.0f
 expf( sqrtf( __restrict__ const out[n] in[n] __ldg( .load( & *in
 threadIdx.x blockDim.x blockIdx.x for if return template <typename T> __global__

@@ -2,6 +2,7 @@
 
 from astra_kernels.agents.rewrites.cache_policy import CachePolicy
 from astra_kernels.agents.rewrites.fast_math import FastMath
+from astra_kernels.agents.rewrites.launch_bounds import LaunchBounds
 from astra_kernels.agents.rewrites.launch_geometry import LaunchGeometry
 from astra_kernels.agents.rewrites.normalise import fingerprint, same_program
 from astra_kernels.agents.rewrites.program import (
@@ -20,6 +21,7 @@ __all__ = [
     "CachePolicy",
     "Change",
     "FastMath",
+    "LaunchBounds",
     "LaunchGeometry",
     "ParameterPoint",
     "Program",
@@ -30,5 +32,11 @@ __all__ = [
     "same_program",
 ]
 
-REWRITES: tuple[Rewrite, ...] = (FastMath(), VectorWidth(), CachePolicy(), LaunchGeometry())
+REWRITES: tuple[Rewrite, ...] = (
+    FastMath(),
+    VectorWidth(),
+    CachePolicy(),
+    LaunchGeometry(),
+    LaunchBounds(),
+)
 """All rewrites, in the order in which they compose: arithmetic, then memory, then launch."""

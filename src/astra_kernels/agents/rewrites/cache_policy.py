@@ -19,7 +19,6 @@ from astra_kernels.agents.rewrites.global_memory import (
     GlobalAccess,
     GlobalMemory,
     global_memory,
-    is_reference,
 )
 from astra_kernels.agents.rewrites.normalise import fingerprint
 from astra_kernels.agents.rewrites.prelude import add_prelude
@@ -32,6 +31,7 @@ from astra_kernels.agents.rewrites.syntax import (
     bare,
     callee,
     find,
+    is_reference,
     line_of,
     operands,
     text_of,

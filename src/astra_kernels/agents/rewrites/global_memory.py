@@ -22,6 +22,7 @@ from astra_kernels.agents.rewrites.syntax import (
     callee,
     find,
     inside,
+    is_reference,
     line_of,
     operands,
     operator,
@@ -84,6 +85,10 @@ class GlobalMemory:
     def read(self, root: str) -> int | None:
         """Returns the line of the first read through a parameter, or None."""
         return next((line_of(a.node) for a in self.accesses if a.root == root and a.reads), None)
+
+    def is_restrict(self, root: str) -> bool:
+        """Tells whether a parameter is ``__restrict__``."""
+        return _is_restrict(self.parameters[root])
 
     def changes(self, root: str) -> tuple[str, int] | None:
         """Returns why the memory of a parameter may change under the kernel, and where, or None."""
@@ -342,15 +347,6 @@ def _is_bound(node: Node) -> bool:
         call = parent.parent
         return call is not None and call.type == "call_expression"
     return is_reference(node)
-
-
-def is_reference(node: Node) -> bool:
-    """Tells whether an expression initialises a reference."""
-    parent = node.parent
-    if parent is None or parent.type != "init_declarator":
-        return False
-    name = parent.child_by_field_name("declarator")
-    return name is not None and name.type == "reference_declarator"
 
 
 def is_unevaluated(node: Node) -> bool:

@@ -61,6 +61,13 @@ TECHNIQUES: tuple[Technique, ...] = (
         expected={"memory_bandwidth": 1.03, "memory_latency": 1.02},
         otherwise=1.01,
     ),
+    Technique(
+        name="launch_bounds",
+        hypothesis="registers fit the block that is launched, so that more blocks are resident",
+        risk="too tight a bound spills registers to local memory",
+        expected={"occupancy": 1.08, "memory_latency": 1.02},
+        otherwise=1.01,
+    ),
 )
 
 _DISCOUNT = 0.1

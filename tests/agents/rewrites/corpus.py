@@ -24,6 +24,7 @@ EXAMPLES = {
     "fast_math": ParameterPoint.of(replace="exp"),
     "vector_width": ParameterPoint.of(bytes=16, unroll=1),
     "cache_policy": ParameterPoint.of(load="ldcs", store="stcs"),
+    "unroll": ParameterPoint.of(factor=4),
     "launch_geometry": ParameterPoint.of(split=4),
     "launch_bounds": ParameterPoint.of(warps=0),
 }

@@ -15,6 +15,7 @@ from astra_kernels.agents.rewrites import (
     LaunchBounds,
     LaunchGeometry,
     ParameterPoint,
+    Unroll,
     VectorWidth,
 )
 
@@ -28,6 +29,8 @@ QUICK = (
     ("quantise_rows", VectorWidth(), ParameterPoint.of(bytes=8, unroll=1)),
     ("layer_norm", CachePolicy(), ParameterPoint.of(load="ldg", store="stcs")),
     ("copy_scale_float4", CachePolicy(), ParameterPoint.of(load="ldcs", store="stcs")),
+    ("gelu", Unroll(), ParameterPoint.of(factor=4)),
+    ("quantise_rows", Unroll(), ParameterPoint.of(factor=8)),
     ("softmax", LaunchBounds(), ParameterPoint.of(warps=64)),
     ("rope", LaunchBounds(), ParameterPoint.of(warps=0)),
     ("merge_states", CachePolicy(), ParameterPoint.of(load="ldcs", store="stcs")),
@@ -38,6 +41,7 @@ FLASHINFER = (
     ("flashinfer_fused_norm", LaunchGeometry(), ParameterPoint.of(block=256)),
     ("flashinfer_merge", FastMath(), ParameterPoint.of(replace="div")),
     ("flashinfer_activation", CachePolicy(), ParameterPoint.of(load="ldcs", store="stcs")),
+    ("flashinfer_activation", Unroll(), ParameterPoint.of(factor=4)),
     ("flashinfer_norm", LaunchBounds(), ParameterPoint.of(warps=64)),
     ("flashinfer_fused_norm", CachePolicy(), ParameterPoint.of(load="ldg", store="none")),
 )
@@ -90,6 +94,7 @@ def test_all_that_apply_together_are_right(bench):
         "fast_math": {"replace": "exp+div"},
         "vector_width": {"bytes": 16, "unroll": 2},
         "cache_policy": {"load": "ldcs", "store": "stcs"},
+        "unroll": {"factor": 4},
         "launch_geometry": {"block": 256, "split": 4},
         "launch_bounds": {"warps": 64},
     }

@@ -18,13 +18,14 @@ from astra_kernels.agents.rewrites import (
     ParameterPoint,
     Program,
     Refused,
+    Unroll,
     VectorWidth,
     fingerprint,
     same_program,
 )
 from astra_kernels.agents.rewrites.normalise import tokens
 
-ONCE = [FastMath(), VectorWidth(), CachePolicy(), LaunchBounds()]
+ONCE = [FastMath(), VectorWidth(), CachePolicy(), Unroll(), LaunchBounds()]
 FRAGMENTS = """{ } ( ) [ ] ; , + / * = < > <<< >>> :: # ~ " ' \\ // /* */ int float x i 256 0x1p3f 1.0f
 expf( sqrtf( __restrict__ const out[n] in[n] __ldg( .load( & *in
 threadIdx.x blockDim.x blockIdx.x for if return template <typename T> __global__

@@ -13,6 +13,7 @@ from astra_kernels.agents.rewrites.program import (
     Refused,
     Rewrite,
 )
+from astra_kernels.agents.rewrites.unroll import Unroll
 from astra_kernels.agents.rewrites.vector_width import VectorWidth
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Program",
     "Refused",
     "Rewrite",
+    "Unroll",
     "VectorWidth",
     "fingerprint",
     "same_program",
@@ -36,6 +38,7 @@ REWRITES: tuple[Rewrite, ...] = (
     FastMath(),
     VectorWidth(),
     CachePolicy(),
+    Unroll(),
     LaunchGeometry(),
     LaunchBounds(),
 )

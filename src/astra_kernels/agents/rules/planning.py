@@ -62,6 +62,13 @@ TECHNIQUES: tuple[Technique, ...] = (
         otherwise=1.01,
     ),
     Technique(
+        name="unroll",
+        hypothesis="loads of several iterations are under way at once, and the loop costs fewer instructions",
+        risk="more registers; short rows never reach the unrolled part",
+        expected={"memory_latency": 1.10, "occupancy": 1.05, "instruction_issue": 1.03},
+        otherwise=1.01,
+    ),
+    Technique(
         name="launch_bounds",
         hypothesis="registers fit the block that is launched, so that more blocks are resident",
         risk="too tight a bound spills registers to local memory",

@@ -22,6 +22,7 @@ CU = Path(__file__).parent / "cu"
 PROBLEMS = Path(__file__).parents[3] / "examples"
 EXAMPLES = {
     "fast_math": ParameterPoint.of(replace="exp"),
+    "warp_shuffle_reduction": ParameterPoint.of(shuffle="xor"),
     "vector_width": ParameterPoint.of(bytes=16, unroll=1),
     "cache_policy": ParameterPoint.of(load="ldcs", store="stcs"),
     "unroll": ParameterPoint.of(factor=4),
@@ -267,6 +268,15 @@ def _clamp_reference(a: list[Argument]) -> dict[int, np.ndarray]:
     return {0: np.clip(_f64(a[0]) / _f64(a[1])[:, None], -2, 2), 2: np.ones(len(a[2]))}
 
 
+def _moments_arguments(rng: np.random.Generator, size: tuple[int, ...]) -> list[Argument]:
+    return [np.zeros(size, np.float16), _halves(rng, *size), *size]
+
+
+def _moments_reference(a: list[Argument]) -> dict[int, np.ndarray]:
+    x = _f64(a[1])
+    return {0: (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)}
+
+
 ROWS = ((1, 1), (3, 7), (2, 64), (3, 1000), (2, 1029), (5, 2048))
 CASES = (
     Case("silu_and_mul.cu", "silu_and_mul", ROWS, _silu_arguments, _silu_reference, 2e-3),
@@ -323,6 +333,15 @@ CASES = (
     Case("clamp_scale.cu", "clamp_scale", ROWS, _clamp_arguments, _clamp_reference, 8e-3),
     Case(
         "tree_sum.cu", "tree_sum", ROWS, _sum_arguments, lambda a: {1: _f64(a[0]).sum(axis=1)}, 1e-5
+    ),
+    Case("tree_softmax.cu", "tree_softmax", ROWS, _row_floats, _softmax_reference, 1e-5),
+    Case(
+        "tree_moments.cu",
+        "tree_moments",
+        ROWS[1:],
+        _moments_arguments,
+        _moments_reference,
+        2e-3,
     ),
     Case(
         "macro_heavy.cu",

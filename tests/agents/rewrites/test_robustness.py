@@ -20,12 +20,13 @@ from astra_kernels.agents.rewrites import (
     Refused,
     Unroll,
     VectorWidth,
+    WarpShuffleReduction,
     fingerprint,
     same_program,
 )
 from astra_kernels.agents.rewrites.normalise import tokens
 
-ONCE = [FastMath(), VectorWidth(), CachePolicy(), Unroll(), LaunchBounds()]
+ONCE = [FastMath(), WarpShuffleReduction(), VectorWidth(), CachePolicy(), Unroll(), LaunchBounds()]
 FRAGMENTS = """{ } ( ) [ ] ; , + / * = < > <<< >>> :: # ~ " ' \\ // /* */ int float x i 256 0x1p3f 1.0f
 expf( sqrtf( __restrict__ const out[n] in[n] __ldg( .load( & *in
 threadIdx.x blockDim.x blockIdx.x for if return template <typename T> __global__

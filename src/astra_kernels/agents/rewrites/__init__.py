@@ -15,6 +15,7 @@ from astra_kernels.agents.rewrites.program import (
 )
 from astra_kernels.agents.rewrites.unroll import Unroll
 from astra_kernels.agents.rewrites.vector_width import VectorWidth
+from astra_kernels.agents.rewrites.warp_shuffle_reduction import WarpShuffleReduction
 
 __all__ = [
     "REWRITES",
@@ -30,12 +31,14 @@ __all__ = [
     "Rewrite",
     "Unroll",
     "VectorWidth",
+    "WarpShuffleReduction",
     "fingerprint",
     "same_program",
 ]
 
 REWRITES: tuple[Rewrite, ...] = (
     FastMath(),
+    WarpShuffleReduction(),
     VectorWidth(),
     CachePolicy(),
     Unroll(),

@@ -23,6 +23,7 @@ from astra_kernels.agents.rewrites.syntax import (
     find,
     inside,
     is_reference,
+    is_unevaluated,
     line_of,
     operands,
     operator,
@@ -347,11 +348,6 @@ def _is_bound(node: Node) -> bool:
         call = parent.parent
         return call is not None and call.type == "call_expression"
     return is_reference(node)
-
-
-def is_unevaluated(node: Node) -> bool:
-    """Tells whether an expression is named for its type or size only."""
-    return any(outer.type in ("sizeof_expression", "decltype") for outer in ancestors(node))
 
 
 def _address_taken(node: Node) -> bool:

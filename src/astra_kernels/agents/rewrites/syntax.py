@@ -110,6 +110,11 @@ def is_reference(node: Node) -> bool:
     return name is not None and name.type == "reference_declarator"
 
 
+def is_unevaluated(node: Node) -> bool:
+    """Tells whether an expression is named for its type or size only."""
+    return any(outer.type in ("sizeof_expression", "decltype") for outer in ancestors(node))
+
+
 def assignment_of(node: Node) -> Node | None:
     """Returns the assignment or increment that changes an expression or a member of it."""
     child, parent = node, node.parent

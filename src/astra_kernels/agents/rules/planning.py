@@ -62,6 +62,18 @@ TECHNIQUES: tuple[Technique, ...] = (
         otherwise=1.01,
     ),
     Technique(
+        name="warp_shuffle_reduction",
+        hypothesis="shuffles within warps need two barriers where a tree in shared memory needs one a halving",
+        risk="sums of floats associate differently, which the error rule judges",
+        expected={
+            "memory_latency": 1.12,
+            "occupancy": 1.10,
+            "instruction_issue": 1.08,
+            "parallelism": 1.08,
+        },
+        otherwise=1.02,
+    ),
+    Technique(
         name="unroll",
         hypothesis="loads of several iterations are under way at once, and the loop costs fewer instructions",
         risk="more registers; short rows never reach the unrolled part",

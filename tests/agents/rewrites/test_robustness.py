@@ -13,6 +13,7 @@ from astra_kernels.agents.rewrites import (
     Applied,
     CachePolicy,
     FastMath,
+    HoistInvariants,
     LaunchBounds,
     LaunchGeometry,
     ParameterPoint,
@@ -26,7 +27,15 @@ from astra_kernels.agents.rewrites import (
 )
 from astra_kernels.agents.rewrites.normalise import tokens
 
-ONCE = [FastMath(), WarpShuffleReduction(), VectorWidth(), CachePolicy(), Unroll(), LaunchBounds()]
+ONCE = [
+    FastMath(),
+    HoistInvariants(),
+    WarpShuffleReduction(),
+    VectorWidth(),
+    CachePolicy(),
+    Unroll(),
+    LaunchBounds(),
+]
 FRAGMENTS = """{ } ( ) [ ] ; , + / * = < > <<< >>> :: # ~ " ' \\ // /* */ int float x i 256 0x1p3f 1.0f
 expf( sqrtf( __restrict__ const out[n] in[n] __ldg( .load( & *in
 threadIdx.x blockDim.x blockIdx.x for if return template <typename T> __global__

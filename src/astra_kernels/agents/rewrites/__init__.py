@@ -2,6 +2,7 @@
 
 from astra_kernels.agents.rewrites.cache_policy import CachePolicy
 from astra_kernels.agents.rewrites.fast_math import FastMath
+from astra_kernels.agents.rewrites.hoist_invariants import HoistInvariants
 from astra_kernels.agents.rewrites.launch_bounds import LaunchBounds
 from astra_kernels.agents.rewrites.launch_geometry import LaunchGeometry
 from astra_kernels.agents.rewrites.normalise import fingerprint, same_program
@@ -23,6 +24,7 @@ __all__ = [
     "CachePolicy",
     "Change",
     "FastMath",
+    "HoistInvariants",
     "LaunchBounds",
     "LaunchGeometry",
     "ParameterPoint",
@@ -38,6 +40,7 @@ __all__ = [
 
 REWRITES: tuple[Rewrite, ...] = (
     FastMath(),
+    HoistInvariants(),
     WarpShuffleReduction(),
     VectorWidth(),
     CachePolicy(),

@@ -114,8 +114,8 @@ class _Reader:
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.body = scope.function.body
-        self.macros = _macros(scope.reachable)
-        self.references = _with_references(scope.reachable)
+        self.macros = source_macros(scope.reachable)
+        self.references = reference_takers(scope.reachable)
         self.loads = CACHED_LOADS | scope.reachable.cached_loads
         self.has_vectors = any(u.path.endswith("vec_dtypes.cuh") for u in scope.reachable.units)
         self.reset = _reset(self.body)
@@ -300,13 +300,13 @@ class _Reader:
         return found is not None and "const" in found.qualifiers and not cast
 
 
-def _macros(reachable: Reachable) -> frozenset[str]:
+def source_macros(reachable: Reachable) -> frozenset[str]:
     """Returns the names of macros with arguments, cached loads left out."""
     names = {m.decode() for unit in reachable.units for m in _MACRO.findall(unit.text)}
     return frozenset(names) - reachable.cached_loads
 
 
-def _with_references(reachable: Reachable) -> frozenset[str]:
+def reference_takers(reachable: Reachable) -> frozenset[str]:
     """Returns the device functions that take something by reference that is not constant."""
     odd = re.compile(r"(?:^|[(,])(?![^,]*\bconst\b)[^,]*&")
     return frozenset(f.name for f in reachable.device if odd.search(f.head.partition(f.name)[2]))

@@ -74,6 +74,13 @@ TECHNIQUES: tuple[Technique, ...] = (
         otherwise=1.02,
     ),
     Technique(
+        name="hoist_invariants",
+        hypothesis="divisions, roots and loads that are the same in every iteration are done once",
+        risk="values that wait in registers; the compiler may have moved them already",
+        expected={"special_functions": 1.10, "instruction_issue": 1.08, "memory_latency": 1.05},
+        otherwise=1.02,
+    ),
+    Technique(
         name="unroll",
         hypothesis="loads of several iterations are under way at once, and the loop costs fewer instructions",
         risk="more registers; short rows never reach the unrolled part",

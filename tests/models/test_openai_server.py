@@ -16,9 +16,11 @@ KEY = "sk-compatible-0123456789"
 def models_at(recorder, waits):
     opened = []
 
-    def make(name, request_s=20.0, environment=None, **budget):
+    def make(name, request_s=20.0, environment=None, max_output_tokens=500, **budget):
         limits = Limits(
-            request_s=request_s, patience=Patience(sleep=waits, tries=3), max_output_tokens=500
+            request_s=request_s,
+            patience=Patience(sleep=waits, tries=3),
+            max_output_tokens=max_output_tokens,
         )
         around = Surroundings(environment or {}, _no_run, limits)
         config = RunConfig(device="sim:h200", agents="multi", model=name, budget=Budget(**budget))
@@ -158,3 +160,27 @@ def test_a_truncated_answer_says_so(recorder, models_at):
 def test_an_answer_of_another_finish_is_still_one(recorder, models_at):
     with say.serving(say.answer("ok", finish="eos")) as server:
         assert ask(models_at(f"openai:small@{server.url}")("coding")) == "ok"
+
+
+def test_another_provider_over_the_same_road(recorder, models_at, monkeypatch):
+    """Anthropic's library refuses long answers that do not stream, unless it is told how long they may take."""
+    message = {
+        "id": "m1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-5-5",
+        "content": [{"type": "text", "text": "Use float4."}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 20, "output_tokens": 4},
+    }
+    with say.serving(say.error(529, "overloaded"), lambda h: h.send(200, message)) as server:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url.removesuffix("/v1"))
+        models = models_at("anthropic:claude-sonnet-5-5", max_output_tokens=32768, usd=5.0)
+        assert ask(models("coding")) == "Use float4."
+        assert server.requests[1][2]["max_tokens"] == 32768
+    assert recorder.kinds() == ["model_asked", "model_failed", "model_asked", "model_answered"]
+    # 2 and 10 dollars for a million tokens; 2.5 where the input is written to a cache
+    assert recorder.events[-1].charged.usd == pytest.approx(20 * 2e-6 + 4 * 10e-6)
+    input_tokens = recorder.events[0].reserved.tokens - 32768
+    assert recorder.events[0].reserved.usd == pytest.approx(input_tokens * 2.5e-6 + 32768 * 10e-6)

@@ -76,6 +76,7 @@ def test_providers_are_named_as_pydantic_ai_names_them(
         ("groq:llama", SetupError, "pip install"),
         ("openai:m@ftp://host", UserError, "http://HOST:PORT/v1"),
         ("openai:m@host:8000", UserError, "http://HOST:PORT/v1"),
+        ("openai:m@http://host/v1?key=secret", UserError, "write openai:MODEL@"),
         ("openai:@http://host", UserError, "http://HOST:PORT/v1"),
         ("openai:m@http://me:secret@host/v1", UserError, "OPENAI_COMPATIBLE_API_KEY"),
     ],
@@ -84,6 +85,11 @@ def test_names_that_cannot_be_opened(name, error, says, open_named):
     with pytest.raises(error, match=says) as caught:
         open_named(name)
     assert "secret" not in str(caught.value)
+
+
+def test_google_reads_either_of_two_keys(open_named, monkeypatch):
+    monkeypatch.setenv("GEMINI_API_KEY", "sk-0123456789abcdef")
+    assert open_named("google:gemini-4-argon")("coding").system == "google"
 
 
 def test_a_role_may_have_a_model_of_its_own(open_named, tmp_path):

@@ -180,6 +180,9 @@ class Asking:
 
     def _give_up(self, mishap: Mishap, detail: str, tries: int) -> NoReturn:
         name = self.terms.backend.name
+        if mishap.told:
+            kind = ModelRejected if mishap.account else ModelFault
+            raise kind(self.terms.secrets.scrub(mishap.detail)) from None
         if mishap.account:
             raise ModelRejected(
                 f"{name}: {detail}; see docs/models.md for names and keys"

@@ -137,8 +137,8 @@ def test_an_unknown_model_is_refused(models_at):
 
 
 def test_a_server_that_says_nothing(recorder, models_at):
-    with say.serving(say.silent, say.answer("ok")) as server:
-        assert ask(models_at(f"openai:small@{server.url}", request_s=0.3)("coding")) == "ok"
+    with say.serving(say.silent, *[say.answer("ok")] * 2) as server:
+        assert ask(models_at(f"openai:small@{server.url}", request_s=0.5)("coding")) == "ok"
     asked, failed = recorder.events[:2]
     assert (failed.kind, failed.charged) == ("timed_out", asked.reserved)
 
@@ -184,3 +184,41 @@ def test_another_provider_over_the_same_road(recorder, models_at, monkeypatch):
     assert recorder.events[-1].charged.usd == pytest.approx(20 * 2e-6 + 4 * 10e-6)
     input_tokens = recorder.events[0].reserved.tokens - 32768
     assert recorder.events[0].reserved.usd == pytest.approx(input_tokens * 2.5e-6 + 32768 * 10e-6)
+
+
+def test_openai_itself_speaks_another_protocol(recorder, models_at, monkeypatch):
+    """`openai:` is the Responses API; the library finds the local server as it would find OpenAI."""
+    body = {
+        "id": "r1",
+        "object": "response",
+        "created_at": 1,
+        "model": "gpt-6.1-sol",
+        "status": "completed",
+        "output": [
+            {
+                "id": "m1",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "Use float4.", "annotations": []}],
+            }
+        ],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": 30,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 6,
+            "output_tokens_details": {"reasoning_tokens": 2},
+            "total_tokens": 36,
+        },
+    }
+    with say.serving(say.error(500, "oh"), lambda h: h.send(200, body)) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert ask(models_at("openai:gpt-6.1-sol", usd=1.0)("coding")) == "Use float4."
+        path, _, sent = server.requests[1]
+    assert (path, sent["max_output_tokens"]) == ("/v1/responses", 500)
+    assert recorder.events[-1].charged.tokens == 36
+    assert recorder.events[-1].charged.usd == pytest.approx(30 * 2e-6 + 6 * 10e-6)

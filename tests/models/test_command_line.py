@@ -93,11 +93,10 @@ def _gone(path):
 
 
 def _hangs(tmp_path):
-    """A command whose grandchild notes its number and hangs with it."""
+    """A command that notes the number of a process that it started, and hangs with it."""
     note = tmp_path / "pid"
-    child = f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    return note, python(code)
+    script = f"sleep 600 & echo $! > {note}; wait"
+    return note, f"cli:{shlex.join(['sh', '-c', script])}"
 
 
 def test_a_command_that_hangs_is_ended_with_what_it_started(recorder, model_of, tmp_path):

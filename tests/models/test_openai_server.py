@@ -16,9 +16,11 @@ KEY = "sk-compatible-0123456789"
 def models_at(recorder, waits):
     opened = []
 
-    def make(name, request_s=20.0, environment=None, **budget):
+    def make(name, request_s=20.0, environment=None, max_output_tokens=500, **budget):
         limits = Limits(
-            request_s=request_s, patience=Patience(sleep=waits, tries=3), max_output_tokens=500
+            request_s=request_s,
+            patience=Patience(sleep=waits, tries=3),
+            max_output_tokens=max_output_tokens,
         )
         around = Surroundings(environment or {}, _no_run, limits)
         config = RunConfig(device="sim:h200", agents="multi", model=name, budget=Budget(**budget))
@@ -135,8 +137,8 @@ def test_an_unknown_model_is_refused(models_at):
 
 
 def test_a_server_that_says_nothing(recorder, models_at):
-    with say.serving(say.silent, say.answer("ok")) as server:
-        assert ask(models_at(f"openai:small@{server.url}", request_s=0.3)("coding")) == "ok"
+    with say.serving(say.silent, *[say.answer("ok")] * 2) as server:
+        assert ask(models_at(f"openai:small@{server.url}", request_s=0.5)("coding")) == "ok"
     asked, failed = recorder.events[:2]
     assert (failed.kind, failed.charged) == ("timed_out", asked.reserved)
 
@@ -158,3 +160,65 @@ def test_a_truncated_answer_says_so(recorder, models_at):
 def test_an_answer_of_another_finish_is_still_one(recorder, models_at):
     with say.serving(say.answer("ok", finish="eos")) as server:
         assert ask(models_at(f"openai:small@{server.url}")("coding")) == "ok"
+
+
+def test_another_provider_over_the_same_road(recorder, models_at, monkeypatch):
+    """Anthropic's library refuses long answers that do not stream, unless it is told how long they may take."""
+    message = {
+        "id": "m1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-sonnet-5-5",
+        "content": [{"type": "text", "text": "Use float4."}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 20, "output_tokens": 4},
+    }
+    with say.serving(say.error(529, "overloaded"), lambda h: h.send(200, message)) as server:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url.removesuffix("/v1"))
+        models = models_at("anthropic:claude-sonnet-5-5", max_output_tokens=32768, usd=5.0)
+        assert ask(models("coding")) == "Use float4."
+        assert server.requests[1][2]["max_tokens"] == 32768
+    assert recorder.kinds() == ["model_asked", "model_failed", "model_asked", "model_answered"]
+    # 2 and 10 dollars for a million tokens; 2.5 where the input is written to a cache
+    assert recorder.events[-1].charged.usd == pytest.approx(20 * 2e-6 + 4 * 10e-6)
+    input_tokens = recorder.events[0].reserved.tokens - 32768
+    assert recorder.events[0].reserved.usd == pytest.approx(input_tokens * 2.5e-6 + 32768 * 10e-6)
+
+
+def test_openai_itself_speaks_another_protocol(recorder, models_at, monkeypatch):
+    """`openai:` is the Responses API; the library finds the local server as it would find OpenAI."""
+    body = {
+        "id": "r1",
+        "object": "response",
+        "created_at": 1,
+        "model": "gpt-6.1-sol",
+        "status": "completed",
+        "output": [
+            {
+                "id": "m1",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "Use float4.", "annotations": []}],
+            }
+        ],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": 30,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": 6,
+            "output_tokens_details": {"reasoning_tokens": 2},
+            "total_tokens": 36,
+        },
+    }
+    with say.serving(say.error(500, "oh"), lambda h: h.send(200, body)) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert ask(models_at("openai:gpt-6.1-sol", usd=1.0)("coding")) == "Use float4."
+        path, _, sent = server.requests[1]
+    assert (path, sent["max_output_tokens"]) == ("/v1/responses", 500)
+    assert recorder.events[-1].charged.tokens == 36
+    assert recorder.events[-1].charged.usd == pytest.approx(30 * 2e-6 + 6 * 10e-6)

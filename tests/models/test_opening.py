@@ -51,10 +51,10 @@ def open_named(recorder):
 @pytest.mark.parametrize(
     ("name", "variable", "system"),
     [
-        ("openai:gpt-5", "OPENAI_API_KEY", "openai"),
+        ("openai:gpt-6.1-sol", "OPENAI_API_KEY", "openai"),
         ("openai-chat:gpt-4o", "OPENAI_API_KEY", "openai"),
-        ("anthropic:claude-sonnet-4-5", "ANTHROPIC_API_KEY", "anthropic"),
-        ("google:gemini-2.5-pro", "GOOGLE_API_KEY", "google"),
+        ("anthropic:claude-sonnet-5-5", "ANTHROPIC_API_KEY", "anthropic"),
+        ("google:gemini-4-argon", "GOOGLE_API_KEY", "google"),
     ],
 )
 def test_providers_are_named_as_pydantic_ai_names_them(
@@ -76,6 +76,7 @@ def test_providers_are_named_as_pydantic_ai_names_them(
         ("groq:llama", SetupError, "pip install"),
         ("openai:m@ftp://host", UserError, "http://HOST:PORT/v1"),
         ("openai:m@host:8000", UserError, "http://HOST:PORT/v1"),
+        ("openai:m@http://host/v1?key=secret", UserError, "write openai:MODEL@"),
         ("openai:@http://host", UserError, "http://HOST:PORT/v1"),
         ("openai:m@http://me:secret@host/v1", UserError, "OPENAI_COMPATIBLE_API_KEY"),
     ],
@@ -84,6 +85,11 @@ def test_names_that_cannot_be_opened(name, error, says, open_named):
     with pytest.raises(error, match=says) as caught:
         open_named(name)
     assert "secret" not in str(caught.value)
+
+
+def test_google_reads_either_of_two_keys(open_named, monkeypatch):
+    monkeypatch.setenv("GEMINI_API_KEY", "sk-0123456789abcdef")
+    assert open_named("google:gemini-4-argon")("coding").system == "google"
 
 
 def test_a_role_may_have_a_model_of_its_own(open_named, tmp_path):
@@ -110,7 +116,7 @@ def test_a_budget_in_dollars_with_a_server_of_ones_own(open_named):
 def test_openai_itself_may_be_named_by_the_base_url(open_named, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
     environment = {"OPENAI_BASE_URL": "https://eu.api.openai.com/v1"}
-    assert open_named("openai:gpt-5", environment=environment)("coding").system == "openai"
+    assert open_named("openai:gpt-6.1-sol", environment=environment)("coding").system == "openai"
 
 
 def test_opening_loads_nothing_until_a_model_is_asked_for():

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from pydantic_ai import Agent, ModelRetry
 from pydantic_ai.exceptions import ModelHTTPError
 
 from astra_kernels.errors import BudgetSpent, ModelFault, ModelRejected
 from astra_kernels.models.opening import Surroundings, open_models
 from astra_kernels.records.run import Budget, RunConfig, WorkloadsProposed
-from tests.models.conftest import Recorder, answering, ask, response
+from tests.models import openai_server as say
+from tests.models.conftest import Recorder, answering, ask, response, run
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_a_request_that_was_not_recorded_is_shown_beside_the_closest(recorded, r
     with pytest.raises(ModelRejected) as caught:
         ask(coder, "changed\nsame\nsame")
     message = str(caught.value)
-    assert "replay:runs/old: the coding agent asks in round 1" in message
+    assert message.startswith("replay:runs/old: the coding agent asks in round 1")
     assert "\n-first\n+changed\n" in message
     assert "hopeless" not in message
 
@@ -99,3 +101,28 @@ def test_a_replay_keeps_to_its_budget(recorded, recorder, replaying):
 def test_a_run_without_models_cannot_be_replayed(recorder, replaying):
     with pytest.raises(ModelRejected, match="asked no language model"):
         replaying(Recorder(), recorder)
+
+
+def test_a_conversation_recorded_with_one_provider_replays(recorder, replaying, waits):
+    """What went wrong with an answer is told to each provider in its own form; the record is the same."""
+
+    def converse(model):
+        agent = Agent(model, instructions="I", output_type=str, retries=2)
+
+        @agent.output_validator
+        def check(text: str) -> str:
+            if text == "bad":
+                raise ModelRetry("not a kernel")
+            return text
+
+        return run(agent, "Write.")
+
+    recorded = Recorder()
+    with say.serving(say.answer("bad"), say.answer("good")) as server:
+        config = RunConfig(device="sim:h200", model=f"openai:small@{server.url}")
+        with open_models(config, recorded.journal, Surroundings({}, print)) as models:
+            assert converse(models("coding")).output == "good"
+    assert converse(replaying(recorded, recorder)("coding")).output == "good"
+    assert [a.key for a in recorder.ledger.asked.values()] == [
+        a.key for a in recorded.ledger.asked.values()
+    ]

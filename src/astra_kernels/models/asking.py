@@ -6,7 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from itertools import count
-from typing import get_args
+from typing import NoReturn, get_args
 
 from pydantic_ai.messages import FinishReason, ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
@@ -178,8 +178,11 @@ class Asking:
             )
         return as_response(answer, self.terms.backend)
 
-    def _give_up(self, mishap: Mishap, detail: str, tries: int) -> None:
+    def _give_up(self, mishap: Mishap, detail: str, tries: int) -> NoReturn:
         name = self.terms.backend.name
+        if mishap.told:
+            kind = ModelRejected if mishap.account else ModelFault
+            raise kind(self.terms.secrets.scrub(mishap.detail)) from None
         if mishap.account:
             raise ModelRejected(
                 f"{name}: {detail}; see docs/models.md for names and keys"

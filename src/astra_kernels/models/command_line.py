@@ -119,7 +119,7 @@ class CommandModel(TextModel):
     def _failure(self, printed: Printed) -> Exception:
         said = _tail(printed)
         if _LOGGED_OUT.search(said):
-            return ModelRejected(f"it is not logged in: {said}")
+            return ModelRejected(f"{self.model_name}: it is not logged in: {said}")
         return ModelAPIError(self.model_name, f"it ended with status {printed.status}: {said}")
 
 
@@ -145,7 +145,8 @@ def _plain(printed: Printed) -> Reply:
 
 def _claude(printed: Printed) -> Reply:
     """The one object of `--output-format json`."""
-    answer: dict[str, Any] = json.loads(printed.output)
+    data = printed.output  # terminal codes may surround it
+    answer: dict[str, Any] = json.loads(data[data.index(b"{") : data.rindex(b"}") + 1])
     usage: dict[str, Any] = answer.get("usage") or {}
     asked = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return Reply(

@@ -10,6 +10,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import anyio
+
 _Result = TypeVar("_Result")
 _CLOSING_S = 10.0
 """How long requests that are called off may take to stop what they started."""
@@ -45,7 +47,8 @@ class RequestLoop:
         except asyncio.CancelledError:
             with suppress(RuntimeError):  # the loop was closed, and its work called off with it
                 loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-            await asyncio.wait([waiting], timeout=_CLOSING_S)
+            with anyio.CancelScope(shield=True):  # a scope cancels again at every step of its tasks
+                await asyncio.wait([waiting], timeout=_CLOSING_S)
             if waiting.done() and not waiting.cancelled():
                 waiting.exception()  # marks it as seen: nobody is left to be told
             raise

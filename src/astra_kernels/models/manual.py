@@ -104,7 +104,9 @@ class ManualModel(TextModel):
             async with asyncio.timeout(self._deadline_s):
                 return await self._wait_for(path, most_bytes)
         except TimeoutError as error:
-            raise ModelFault(f"no {path.name} within {self._deadline_s:g} s") from error
+            raise ModelFault(
+                f"{self.model_name}: no {path.name} within {self._deadline_s:g} s"
+            ) from error
 
     async def _wait_for(self, path: Path, most_bytes: int) -> Reply:
         seen: tuple[int, int] | None = None

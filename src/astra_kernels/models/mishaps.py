@@ -21,7 +21,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.exceptions import UserError as Misused
 
-from astra_kernels.errors import ModelFault, ModelRejected, SetupError
+from astra_kernels.errors import ModelFault, ModelRejected
 from astra_kernels.records.model_calls import Failure
 
 Again = Literal["never", "once", "patiently"]
@@ -45,18 +45,22 @@ class Mishap:
     account: bool = False
     """Every other request would be refused in the same way."""
     retry_after_s: float | None = None
+    told: bool = False
+    """The detail is a whole message for the user: it names the model and says what to do."""
 
     @staticmethod
     def of(error: Exception) -> Mishap:
         """Read the exception of a model."""
         detail = str(error) or type(error).__name__
         match error:
-            case ModelRejected() | SetupError() | Misused():
+            case ModelRejected():
+                return Mishap("rejected", detail, False, "never", account=True, told=True)
+            case Misused():
                 return Mishap("rejected", detail, billed=False, again="never", account=True)
             case ModelFault():
                 late = isinstance(error.__cause__, TimeoutError)
                 kind: Failure = "timed_out" if late else "unusable"
-                return Mishap(kind, detail, billed=False, again="never")
+                return Mishap(kind, detail, False, "never", told=True)
             case ModelAPIError():
                 return _of_provider(error, detail)
             case TimeoutError():

@@ -1,6 +1,6 @@
 """Opens models by name. Importing this costs nothing: pydantic-ai is loaded when a model is asked for.
 
-PROVIDER:MODEL        any provider of pydantic-ai: openai:gpt-5, anthropic:claude-sonnet-4-5, google:gemini-2.5-pro
+PROVIDER:MODEL        any provider of pydantic-ai: openai:gpt-6.1-sol, anthropic:claude-sonnet-5-5, google:gemini-4-argon
 openai:MODEL@URL      a server that speaks OpenAI's chat completions: vLLM, SGLang, Ollama
 cli:COMMAND           a command that takes a prompt on standard input; cli:claude and cli:codex are known
 manual:DIR            a person, or another program, who answers files

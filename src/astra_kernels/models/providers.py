@@ -47,8 +47,14 @@ def provider_model(name: str, environment: Mapping[str, str]) -> Model:
 def _compatible(model: str, url: str, key: str | None) -> Model:
     """A server that speaks the chat completions of OpenAI: vLLM, SGLang, Ollama and many more."""
     address = urlsplit(url)
-    if address.scheme not in ("http", "https") or not address.hostname or not model:
-        raise UserError(f"openai:{model}@{url}: write openai:MODEL@http://HOST:PORT/v1")
+    if (
+        address.scheme not in ("http", "https")
+        or not address.hostname
+        or not model
+        or address.query
+        or address.fragment
+    ):
+        raise UserError(f"openai:{model}@...: write openai:MODEL@http://HOST:PORT/v1")
     if address.username is not None or address.password is not None:
         raise UserError(
             f"openai:{model}@...: the URL holds a user or a password, and names of models are recorded; "

@@ -98,7 +98,7 @@ class ReplayModel(TextModel):
         """
         end = self._recording.next(self._role, self._round(), messages)
         if isinstance(end, Failed):
-            raise ModelFault(f"recorded: {end.detail}")
+            raise ModelFault(f"{self.model_name}: recorded: {end.detail}")
         finish: FinishReason = "stop"
         for known in ("length", "content_filter", "error"):
             if end.finish == known:

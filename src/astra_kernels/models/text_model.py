@@ -46,6 +46,14 @@ class TextModel(Model):
         """What sort of model it is."""
         return self._kind
 
+    def prepare_messages(
+        self,
+        messages: list[ModelMessage],
+        model_request_parameters: ModelRequestParameters | None = None,
+    ) -> list[ModelMessage]:
+        """As they are: whoever reads text needs none of the marks that providers do."""
+        return messages
+
     async def request(
         self,
         messages: list[ModelMessage],

@@ -1,10 +1,12 @@
 """The seams, on one page. Each has at least two implementations, or will have by design.
 
 Deliberately not seams: the judge, the timing statistics, the run log. A plug-in judge is a hole.
+Whatever a role does may raise BudgetSpent: a language model may not be asked any more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -27,6 +29,13 @@ class Refusal:
     reason: str
 
 
+class FreshSeed(int):
+    """A seed that was drawn after the candidate was fixed; any other such seed does as well.
+
+    An evaluator that goes on with a question it was asked before keeps the seed that was drawn then.
+    """
+
+
 class Evaluator(Protocol):
     """Judges candidates of one problem on one device."""
 
@@ -37,6 +46,19 @@ class Evaluator(Protocol):
 
         Raises:
             MachineFault: the machine failed, repeatedly.
+        """
+        ...
+
+    def evaluate_all(
+        self,
+        candidates: Sequence[Candidate],
+        workloads: tuple[Workload, ...],
+        seed: int,
+        effort: Effort,
+    ) -> Iterator[Evaluation]:
+        """Judge several candidates alike: evaluations in their order, each when it and all before it are known.
+
+        What raises for one candidate, as in `evaluate`, ends the iteration there.
         """
         ...
 
@@ -88,19 +110,11 @@ class CodingAgent(Protocol):
     def write(
         self, plan: Plan, parent: Candidate, history: History
     ) -> tuple[Candidate, ...] | Refusal:
-        """Candidates that carry out `plan` on `parent`, most promising first.
-
-        Raises:
-            BudgetSpent: a language model may not be asked any more.
-        """
+        """Candidates that carry out `plan` on `parent`, most promising first."""
         ...
 
     def repair(
         self, plan: Plan, failed: Candidate, evaluation: Evaluation, history: History
     ) -> Candidate | Refusal:
-        """A candidate that carries out `plan` without the fault of `failed`.
-
-        Raises:
-            BudgetSpent: a language model may not be asked any more.
-        """
+        """A candidate that carries out `plan` without the fault of `failed`."""
         ...

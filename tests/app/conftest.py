@@ -103,7 +103,7 @@ def start(tmp_path):
     def popen(*arguments, **env):
         return subprocess.Popen(
             [sys.executable, "-m", "astra_kernels", *map(str, arguments)],
-            cwd=tmp_path, env={**os.environ, "COLUMNS": "200", **env}, text=True,
+            cwd=tmp_path, env={**os.environ, "COLUMNS": "200", "ASTRA_MEMORY": str(tmp_path / "memory.jsonl"), **env}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 

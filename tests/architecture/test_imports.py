@@ -21,12 +21,14 @@ ALLOWED = {
     "importers": {"records", "errors", "protocols"},
     "exporters": {"records", "errors", "protocols"},
     "store": {"records", "errors"},
+    "memory": {"records", "errors"},
     "search": {"records", "protocols", "errors"},
     "evaluation": {"jobs", "protocols", "records", "errors"},
     "agents": {"protocols", "records", "errors"},
     "models": {"records", "errors"},
     "baseline": {"records", "errors"},
-    "optimize": {"baseline", "evaluation", "protocols", "records", "errors"},
+    "rounds": {"protocols", "records", "errors"},
+    "optimize": {"baseline", "rounds", "evaluation", "protocols", "records", "errors"},
 }
 LIGHT = ("simulator", "languages", "devices", "jobs")
 LIGHT_RECORDS = {
@@ -99,7 +101,7 @@ def test_worker_runs_without_pydantic_and_friends():
         "import sys\n"
         "for name in ('pydantic', 'ml_dtypes', 'torch', 'safetensors', 'cyclopts', 'rich', 'tree_sitter', 'cuda'):\n"
         "    sys.modules[name] = None\n"
-        "import astra_kernels.jobs.run_job, astra_kernels.jobs.__main__\n"
+        "import astra_kernels.jobs.run_job, astra_kernels.jobs.__main__, astra_kernels.jobs.worker\n"
     )
     assert done.returncode == 0, done.stderr
 

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from astra_kernels.evaluation.hidden import draw_hidden
-from astra_kernels.evaluation.local import Host, LocalEvaluator
+from astra_kernels.evaluation.hosted import HostedEvaluator
+from astra_kernels.evaluation.local import LocalHost
 from astra_kernels.evaluation.redaction import redacted
 from astra_kernels.jobs.hidden import yardstick
 from astra_kernels.records.candidate import Candidate
@@ -163,10 +164,8 @@ def test_a_search_is_told_of_passed_hidden_workloads_the_kinds(judge):
 def test_search_and_confirmation(tmp_path, toolchain, build_cache):
     """The same wrong candidate, as a search and as a confirmation get it."""
     problem = norm_problem()
-    host = Host(
-        scratch=tmp_path, environment=dict(os.environ), data_root=tmp_path, builds=build_cache
-    )
-    evaluator = LocalEvaluator(problem, "sim:h200", host)
+    host = LocalHost(problem, tmp_path, dict(os.environ), tmp_path, build_cache)
+    evaluator = HostedEvaluator(problem, "sim:h200", host)
     wrong = Candidate(sources={"norm.cu": WRONG["public sizes only"]})
     searched = evaluator.evaluate(wrong, problem.workloads, 3, "search")
     assert searched.outcome == "incorrect"

@@ -6,19 +6,21 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import TypeAdapter
 
-from astra_kernels.errors import MachineFault, ProblemError
-from astra_kernels.optimize import Optimizer, Team
+from astra_kernels.errors import BudgetSpent, MachineFault, ProblemError
+from astra_kernels.optimize import Optimizer
 from astra_kernels.protocols import Refusal
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import AxisVar, Definition, OutputSpec
 from astra_kernels.records.evaluation import BuildFailed, Incorrect, Measured, Modelled, Passed
 from astra_kernels.records.history import History
+from astra_kernels.records.journal import Journal
 from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import Budget, Event, RunConfig, RunStarted
 from astra_kernels.records.solution import SolutionSpec
 from astra_kernels.records.workload import Workload
-from astra_kernels.search import Linear
+from astra_kernels.rounds import Team
+from astra_kernels.search import Beam, Linear
 
 BASELINE = Candidate(sources={"k.cu": "0"})
 WORKLOAD = Workload(uuid="w", axes={"n": 1}, inputs={})
@@ -81,6 +83,9 @@ class Table:
             raise answer
         return answer
 
+    def evaluate_all(self, candidates, workloads, seed, effort):
+        return (self.evaluate(c, workloads, seed, effort) for c in candidates)
+
 
 @dataclass
 class Roles:
@@ -127,9 +132,14 @@ class Roles:
         texts = [step] if isinstance(step, str) else step
         return tuple(Candidate(sources={"k.cu": t}, parent=parent.id) for t in texts)
 
+    def repair(self, plan, failed, evaluation, history):
+        return Refusal("cannot be mended")
 
-def optimizer(roles, table, *, budget=None, events=None, keep_best=True):
-    config = RunConfig(device="sim:h200", budget=budget or Budget(rounds=5), keep_best=keep_best)
+
+def optimizer(roles, table, *, budget=None, events=None, strategy=None, **changes):
+    budget = budget or Budget(rounds=5)
+    config = RunConfig(device="sim:h200", budget=budget, **changes)
+    strategy = strategy or Linear(budget, keep_best=config.keep_best)
     events = [] if events is None else events
     if not events:
         events.append(
@@ -145,10 +155,9 @@ def optimizer(roles, table, *, budget=None, events=None, keep_best=True):
     return Optimizer(
         problem=problem(),
         config=config,
-        team=Team(roles, roles, roles, roles, Linear(config.budget, keep_best=keep_best)),
+        team=Team(roles, roles, roles, roles, strategy),
         evaluator=table,
-        history=History.fold(events),
-        write=events.append,
+        journal=Journal(History.fold(events), events.append),
         fresh_seed=itertools.count(1000).__next__,
     )
 
@@ -316,7 +325,7 @@ def test_time_spent_before_counts_after_a_resume():
     resumed = optimizer(
         Roles([["x"]] * 9), Table({}), events=late, budget=Budget(rounds=9, seconds=1000)
     )
-    resumed._before_s += 0.001
+    resumed.journal._before_s += 0.001
     assert "budget of 1000 s" in resumed.run().finished.reason
 
 
@@ -329,3 +338,127 @@ def test_a_machine_fault_is_charged_to_nobody_and_can_be_resumed():
     table.answers["a"] = passed(1.5)
     history = optimizer(Roles(["a"]), table, events=events, budget=Budget(rounds=1)).run()
     assert history.finished.best is not None
+
+
+class Menders(Roles):
+    """Roles that mend what fails, by adding a `+` to it."""
+
+    def repair(self, plan, failed, evaluation, history):
+        assert not isinstance(evaluation, Passed)
+        return Candidate(sources={"k.cu": failed.sources["k.cu"] + "+"}, parent=failed.id)
+
+
+@pytest.mark.parametrize(("repairs", "texts"), [(0, "a"), (1, "a a+"), (3, "a a+ a++")])
+def test_what_failed_is_mended_in_the_same_round(repairs, texts):
+    answers = {"a": incorrect("w"), "a+": incorrect("w"), "a++": passed(1.5)}
+    run = optimizer(Menders(["a"]), Table(answers), budget=Budget(rounds=1), repairs=repairs)
+    history = run.run()
+    assert [a.candidate.sources["k.cu"] for a in history.attempts] == texts.split()
+    assert {a.round for a in history.attempts} == {1}
+    assert (history.finished.best is not None) == (repairs == 3)
+
+
+def test_a_run_with_repairs_killed_anywhere_resumes_to_the_same_end():
+    answers = {"a": incorrect("w"), "a+": passed(1.4), "b": incorrect("w"), "b+": incorrect("w")}
+    script, budget = [["a", "b"], ["a", "c"]], Budget(rounds=2)
+    whole = []
+    optimizer(Menders(script), Table(answers), events=whole, budget=budget, repairs=2).run()
+    texts = [e.candidate.sources["k.cu"] for e in whole if e.event == "candidate_evaluated"]
+    assert texts == ["a", "b", "a+", "b+", "b++", "c"], (
+        "and what was judged before is not judged again"
+    )
+    for cut in range(1, len(whole) + 1):
+        events = list(whole[:cut])
+        optimizer(Menders(script), Table(answers), events=events, budget=budget, repairs=2).run()
+        assert [e.candidate for e in events if e.event == "candidate_evaluated"] == [
+            e.candidate for e in whole if e.event == "candidate_evaluated"
+        ]
+
+
+class Thrifty(Roles):
+    """Roles whose model may not be asked for a certain text."""
+
+    def write(self, plan, parent, history):
+        written = super().write(plan, parent, history)
+        if any(c.sources["k.cu"] == "dear" for c in written):
+            raise BudgetSpent("budget of 10 tokens used")
+        return written
+
+
+def test_a_spent_budget_ends_the_run_with_the_best_so_far():
+    history = optimizer(Thrifty(["a", "dear", "b"]), Table({"a": passed(1.5)})).run()
+    assert history.finished.reason == "budget of 10 tokens used"
+    assert history.finished.best == Candidate(sources={"k.cu": "a"}).id
+    assert [a.candidate.sources["k.cu"] for a in history.attempts] == ["a"]
+
+
+def texts_by_round(history):
+    rounds = {}
+    for attempt in history.attempts:
+        rounds.setdefault(attempt.round, []).append(attempt.candidate.sources["k.cu"])
+    return list(rounds.values())
+
+
+def test_several_plans_are_carried_out_in_one_round():
+    class Two(Roles):
+        def write(self, plan, parent, history):
+            return tuple(
+                Candidate(sources={"k.cu": f"{plan.id}{k}"}, parent=parent.id) for k in "xyz"
+            )
+
+    run = optimizer(
+        Two(["", ""]), Table({}), budget=Budget(rounds=1), plans_per_round=2, candidates_per_round=5
+    )
+    assert texts_by_round(run.run()) == [["0x", "0bx", "0y", "0by", "0z"]]
+
+
+class Branches(Roles):
+    """Writes three descendants of each parent, of three techniques; nothing from what ends with a `c`."""
+
+    def plan(self, parent, diagnosis, history):
+        name = parent.sources["k.cu"]
+        self.parents.append(name)
+        return tuple(
+            Plan(
+                id=f"r{history.rounds_ended + 1}-{parent.id}-{technique}",
+                parent=parent.id,
+                technique=technique,
+                hypothesis="h",
+                predicted_gain=1.1,
+                risk="r",
+            )
+            for technique in ("a", "b", "c")
+        )
+
+    def write(self, plan, parent, history):
+        text = parent.sources["k.cu"] + plan.technique
+        known = {a.candidate.sources["k.cu"] for a in history.attempts}
+        if parent.sources["k.cu"].endswith("c") or text in known:
+            return Refusal("no more")
+        return (Candidate(sources={"k.cu": text}, parent=parent.id),)
+
+
+def beam(answers, **budget):
+    budget = Budget(**budget)
+    roles = Branches([])
+    changes = {"strategy": Beam(budget, width=2), "plans_per_round": 6, "candidates_per_round": 6}
+    history = optimizer(roles, Table(answers), budget=budget, **changes).run()
+    return history, roles.parents
+
+
+def test_a_beam_goes_on_from_the_fastest_of_each_kind():
+    answers = {"0a": passed(1.3), "0b": passed(1.2), "0c": passed(1.4)}
+    history, parents = beam(answers, rounds=3)
+    assert parents[:3] == ["0", "0c", "0a"]
+    assert parents[3:] == ["0a", "0b"], "what brings nothing more is left"
+    assert texts_by_round(history) == [
+        ["0a", "0b", "0c"],
+        ["0aa", "0ab", "0ac"],
+        ["0ba", "0bb", "0bc"],
+    ]
+
+
+def test_a_beam_ends_when_nothing_is_left():
+    history, _ = beam({"0c": passed(1.4)}, rounds=50)
+    assert history.finished.reason == "nothing left to try"
+    assert len(history.attempts) == 3

@@ -12,6 +12,7 @@ import cyclopts
 from cyclopts import Parameter
 
 from astra_kernels import __version__
+from astra_kernels.app.options import BudgetOptions, ModelOptions, SearchOptions
 from astra_kernels.errors import AstraError
 
 EXIT_OK = 0
@@ -46,6 +47,17 @@ BaselineOption = Annotated[
 JsonOption = Annotated[
     bool, Parameter(name="--json", negative="", help="Print JSON on standard output.")
 ]
+EvaluatorOption = Annotated[
+    str,
+    Parameter(
+        help="Where jobs run: `local`, or `spool:DIR`, which writes them to DIR for `astra worker --spool DIR` on another"
+        " machine; the device is then that machine's, by default `cuda:0`."
+    ),
+]
+SpoolTimeoutOption = Annotated[
+    float | None,
+    Parameter(help="Seconds to wait for one result of a spool; default: for ever."),
+]
 SeedOption = Annotated[int, Parameter(help="Seed of the inputs.")]
 
 
@@ -55,47 +67,46 @@ def optimize(
     *,
     device: DeviceOption = None,
     baseline: BaselineOption = None,
-    rounds: int = 5,
-    candidates: int | None = None,
-    seconds: float | None = None,
-    candidates_per_round: int = 3,
-    replace_always: Annotated[bool, Parameter(negative="")] = False,
+    models: ModelOptions = ModelOptions(),  # noqa: B008 - frozen
+    search: SearchOptions = SearchOptions(),  # noqa: B008
+    budget: BudgetOptions = BudgetOptions(),  # noqa: B008
     run: Path | None = None,
     resume: Path | None = None,
     seed: SeedOption = 0,
+    evaluator: EvaluatorOption = "local",
+    spool_timeout: SpoolTimeoutOption = None,
     json: JsonOption = False,
 ) -> int:
     """Search for a faster kernel: `astra optimize examples/silu_and_mul`.
 
+    Without a model, rules plan and source rewrites carry out. With one (`--model anthropic:NAME`, `cli:claude`,
+    `manual:DIR`), language models do.
+
     Args:
         problem: Problem directory.
-        rounds: Budget in rounds.
-        candidates: Budget in candidates.
-        seconds: Budget in seconds of work.
-        candidates_per_round: Points of the chosen technique tried in one round.
-        replace_always: Start each round from the newest candidate even if it failed, as the paper does.
         run: Directory for the run's log and results; default: runs/NAME-TIME.
         resume: Go on with this run, with the budget it was started with.
     """
     from astra_kernels.app import commands
+    from astra_kernels.app.compose import Whereabouts
 
     if (problem is None) == (resume is None):
         print("astra optimize: give a PROBLEM, or --resume RUN", file=sys.stderr)
         return EXIT_USER
+    where = Whereabouts.parse(evaluator, spool_timeout)
     if resume is not None:
-        return commands.resume(resume, as_json=json)
+        return commands.resume(resume, where, as_json=json)
     assert problem is not None
+    settings = {**vars(models), **vars(search), "seed": seed}
+    settings["keep_best"] = not settings.pop("replace_always")
     request = commands.OptimizeRequest(
         problem=problem,
         baseline=baseline,
-        device=device,
         run=run,
-        rounds=rounds,
-        candidates=candidates,
-        seconds=seconds,
-        candidates_per_round=candidates_per_round,
-        replace_always=replace_always,
-        seed=seed,
+        device=device,
+        settings=settings,
+        budget=vars(budget),
+        where=where,
     )
     return commands.optimize(request, as_json=json)
 
@@ -109,6 +120,8 @@ def verify(
     baseline: BaselineOption = None,
     seed: SeedOption = 0,
     safety: Annotated[bool, Parameter(negative="")] = False,
+    evaluator: EvaluatorOption = "local",
+    spool_timeout: SpoolTimeoutOption = None,
     json: JsonOption = False,
 ) -> int:
     """Judge one candidate: does it build, is it admitted, correct and safe?
@@ -119,8 +132,10 @@ def verify(
         safety: On a GPU, run it under compute-sanitizer's tools as well.
     """
     from astra_kernels.app import commands
+    from astra_kernels.app.compose import Whereabouts
 
-    request = commands.JudgeRequest(problem, (candidate,), baseline, device, seed, safety)
+    where = Whereabouts.parse(evaluator, spool_timeout)
+    request = commands.JudgeRequest(problem, (candidate,), baseline, device, where, seed, safety)
     return commands.verify(request, as_json=json)
 
 
@@ -131,6 +146,8 @@ def confirm(
     *,
     device: DeviceOption = None,
     baseline: BaselineOption = None,
+    evaluator: EvaluatorOption = "local",
+    spool_timeout: SpoolTimeoutOption = None,
     json: JsonOption = False,
 ) -> int:
     """Is it correct, safe and faster? Judge one candidate as `optimize` judges its winner.
@@ -145,8 +162,10 @@ def confirm(
         candidate: A source file in place of the baseline's, a directory of sources, or a solution.json.
     """
     from astra_kernels.app import commands
+    from astra_kernels.app.compose import Whereabouts
 
-    request = commands.JudgeRequest(problem, (candidate,), baseline, device, seed=0)
+    where = Whereabouts.parse(evaluator, spool_timeout)
+    request = commands.JudgeRequest(problem, (candidate,), baseline, device, where)
     return commands.confirm(request, as_json=json)
 
 
@@ -157,6 +176,8 @@ def bench(
     device: DeviceOption = None,
     baseline: BaselineOption = None,
     seed: SeedOption = 0,
+    evaluator: EvaluatorOption = "local",
+    spool_timeout: SpoolTimeoutOption = None,
     json: JsonOption = False,
 ) -> int:
     """Judge and time candidates against the baseline, interleaved; without candidates, the baseline against itself.
@@ -166,8 +187,10 @@ def bench(
         candidates: Source files, directories of sources, or solution.json files.
     """
     from astra_kernels.app import commands
+    from astra_kernels.app.compose import Whereabouts
 
-    request = commands.JudgeRequest(problem, candidates, baseline, device, seed)
+    where = Whereabouts.parse(evaluator, spool_timeout)
+    request = commands.JudgeRequest(problem, candidates, baseline, device, where, seed)
     return commands.bench(request, as_json=json)
 
 
@@ -192,15 +215,40 @@ def doctor(*, json: JsonOption = False) -> int:
 
 
 @app.command
-def worker(*jobs: Path) -> int:
-    """Evaluate staged job directories on this machine.
+def worker(
+    *jobs: Path,
+    spool: Path | None = None,
+    once: Annotated[bool, Parameter(negative="")] = False,
+    drain: Annotated[bool, Parameter(negative="")] = False,
+    device: str | None = None,
+    cache: Path | None = None,
+) -> int:
+    """Evaluate staged job directories on this machine, or the jobs of a spool as they come.
 
     Args:
         jobs: Job directories, each with a job.json.
+        spool: Take jobs from this directory, which `--evaluator spool:DIR` writes, and put their results there.
+        once: With --spool: end after one job.
+        drain: With --spool: end when nothing is left to do.
+        device: With --spool: run the jobs for this kind of device on this one, such as `cuda:1`.
+        cache: Keep builds here and share them between jobs.
     """
-    from astra_kernels.jobs.__main__ import main as work
+    shared = [] if cache is None else ["--cache", str(cache)]
+    if spool is None:
+        from astra_kernels.jobs.__main__ import main as work
 
-    return work([str(job) for job in jobs])
+        if once or drain or device is not None or not jobs:
+            print("astra worker: give JOB directories, or --spool DIR", file=sys.stderr)
+            return EXIT_USER
+        return work([*map(str, jobs), *shared])
+    if jobs:
+        print("astra worker: give JOB directories or --spool DIR, not both", file=sys.stderr)
+        return EXIT_USER
+    from astra_kernels.jobs.worker import main as serve
+
+    flags = [f"--{name}" for name, given in (("once", once), ("drain", drain)) if given]
+    chosen = [] if device is None else ["--device", device]
+    return serve(["--spool", str(spool), *flags, *chosen, *shared])
 
 
 @app.command

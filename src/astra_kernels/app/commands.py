@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -11,19 +12,21 @@ from pydantic import ValidationError
 
 from astra_kernels.app import render
 from astra_kernels.app.compose import (
-    default_device,
+    Whereabouts,
+    evaluator_at,
     fresh_seed,
     judge_elsewhere,
-    local_evaluator,
     testing_agent,
 )
 from astra_kernels.app.live import watcher
+from astra_kernels.app.modes import resolved
 from astra_kernels.app.render import Judged
 from astra_kernels.app.runs import Run, continue_run, read_run, show_notes, start_run
 from astra_kernels.baseline import agreed_workloads, require_sound_baseline
 from astra_kernels.errors import AstraError, MachineFault, UserError
 from astra_kernels.evaluation.confirm import second_look
 from astra_kernels.importers.problem_dir import load_candidate, load_problem
+from astra_kernels.jobs.spool import Spool
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.confirmation import SecondLook, conclude
 from astra_kernels.records.evaluation import Evaluation, Passed
@@ -36,33 +39,28 @@ _EXIT_OK, _EXIT_NOT_PASSED, _EXIT_INTERRUPTED = 0, 1, 130
 
 @dataclass(frozen=True)
 class OptimizeRequest:
-    """What the command line says about a new run."""
+    """What the command line says about a new run; None leaves the choice to `settings`."""
 
     problem: Path
     baseline: str | None
-    device: str | None
     run: Path | None
-    rounds: int
-    candidates: int | None
-    seconds: float | None
-    candidates_per_round: int
-    replace_always: bool
-    seed: int
+    device: str | None
+    settings: Mapping[str, object]
+    """Fields of RunConfig."""
+    budget: Mapping[str, object]
+    """Fields of Budget."""
+    where: Whereabouts
 
     def config(self) -> RunConfig:
         """The resolved configuration, as it is saved in the run.
 
         Raises:
-            UserError: for a value out of range, naming the option.
+            UserError: for a value out of range, naming the option, or a mode without its model.
         """
+        given = {k: v for k, v in self.settings.items() if v is not None}
         try:
-            return RunConfig(
-                device=self.device or default_device(),
-                keep_best=not self.replace_always,
-                budget=Budget(rounds=self.rounds, candidates=self.candidates, seconds=self.seconds),
-                candidates_per_round=self.candidates_per_round,
-                seed=self.seed,
-            )
+            config = resolved(given, device=self.device or self.where.default_device())
+            return config.model_copy(update={"budget": Budget.model_validate(dict(self.budget))})
         except ValidationError as error:
             first = error.errors()[0]
             option = "-".join(str(first["loc"][-1]).split("_"))
@@ -77,42 +75,43 @@ class JudgeRequest:
     candidates: tuple[Path, ...]
     baseline: str | None
     device: str | None
-    seed: int
+    where: Whereabouts
+    seed: int = 0
     safety: bool = False
 
 
 def optimize(request: OptimizeRequest, *, as_json: bool) -> int:
     """Start a run and see it through."""
+    if request.where.spool is not None:
+        Spool.create(request.where.spool)  # before there is a run that could not go on
     directory = start_run(request.problem, request.baseline, request.config(), request.run)
-    return _see_through(directory, as_json=as_json, resumed=False)
+    return _see_through(directory, request.where, as_json=as_json, resumed=False)
 
 
-def resume(directory: Path, *, as_json: bool) -> int:
-    """Go on with a run."""
-    return _see_through(directory, as_json=as_json, resumed=True)
+def resume(directory: Path, where: Whereabouts, *, as_json: bool) -> int:
+    """Go on with a run, whose jobs may run elsewhere than before."""
+    return _see_through(directory, where, as_json=as_json, resumed=True)
 
 
-def _see_through(directory: Path, *, as_json: bool, resumed: bool) -> int:
+def _see_through(directory: Path, where: Whereabouts, *, as_json: bool, resumed: bool) -> int:
     print(f"run: {directory}", file=sys.stderr)
     try:
         with watcher(quiet=as_json) as watch:
-            run = continue_run(directory, watch, resumed=resumed)
+            run = continue_run(directory, watch, where, resumed=resumed)
     except KeyboardInterrupt:
-        print(
-            f"astra: interrupted; go on with: astra optimize --resume {directory}", file=sys.stderr
-        )
+        again = f"astra optimize --resume {directory}{where.option()}"
+        print(f"astra: interrupted; go on with: {again}", file=sys.stderr)
         return _EXIT_INTERRUPTED
     except AstraError as error:
-        _reraise_with_advice(error, directory)
+        _reraise_with_advice(error, directory, where)
     _show(run, as_json=as_json)
     return _EXIT_OK
 
 
-def _reraise_with_advice(error: AstraError, directory: Path) -> NoReturn:
+def _reraise_with_advice(error: AstraError, directory: Path, where: Whereabouts) -> NoReturn:
     if error.exit_code in (3, 4) and "--resume" not in str(error):
-        raise type(error)(
-            f"{error}; then go on with: astra optimize --resume {directory}"
-        ) from None
+        again = f"astra optimize --resume {directory}{where.option()}"
+        raise type(error)(f"{error}; then go on with: {again}") from None
     raise error
 
 
@@ -144,9 +143,11 @@ def _judge(request: JudgeRequest, problem: Problem, *, as_json: bool) -> int:
         raise UserError(f"--seed: a seed cannot be negative, not {request.seed}")
     show_notes(problem)
     named = [(str(p), load_candidate(problem, p)) for p in request.candidates]
-    device = request.device or default_device()
+    device = request.device or request.where.default_device()
     judged: list[Judged] = []
-    with local_evaluator(problem, device, request.problem, safety=request.safety) as evaluator:
+    with evaluator_at(
+        request.where, problem, device, request.problem, safety=request.safety
+    ) as evaluator:
 
         def evaluate(candidate: Candidate, workloads: tuple[Workload, ...]) -> Evaluation:
             return evaluator.evaluate(candidate, workloads, request.seed, "confirm")
@@ -159,9 +160,10 @@ def _judge(request: JudgeRequest, problem: Problem, *, as_json: bool) -> int:
             more, _ = agreed_workloads(
                 testing_agent().propose(problem), lambda w: evaluate(problem.baseline, w)
             )
-        for name, candidate in named:
-            evaluation = evaluate(candidate, (*problem.workloads, *more))
-            judged.append(Judged(name, candidate, evaluation))
+            workloads = (*problem.workloads, *more)
+            candidates = [candidate for _, candidate in named]
+            evaluations = evaluator.evaluate_all(candidates, workloads, request.seed, "confirm")
+            judged += [Judged(n, c, e) for (n, c), e in zip(named, evaluations, strict=True)]
     if as_json:
         print(render.judged_json(problem, judged))
     else:
@@ -176,8 +178,8 @@ def confirm(request: JudgeRequest, *, as_json: bool) -> int:
     show_notes(problem)
     (path,) = request.candidates
     candidate = load_candidate(problem, path)
-    device = request.device or default_device()
-    with local_evaluator(problem, device, request.problem, safety=True) as evaluator:
+    device = request.device or request.where.default_device()
+    with evaluator_at(request.where, problem, device, request.problem, safety=True) as evaluator:
 
         def judge(judged: Candidate, workloads: tuple[Workload, ...]) -> Evaluation:
             return evaluator.evaluate(judged, workloads, fresh_seed(), "confirm")
@@ -187,7 +189,7 @@ def confirm(request: JudgeRequest, *, as_json: bool) -> int:
             more, _ = agreed_workloads(
                 testing_agent().propose(problem), lambda w: judge(problem.baseline, w)
             )
-            elsewhere = judge_elsewhere(evaluator, device)
+            elsewhere = judge_elsewhere(evaluator, request.where, device)
             workloads = (*problem.workloads, *more)
             look = second_look(problem, candidate, workloads, judge, elsewhere)
         except MachineFault as fault:

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from astra_kernels.agents.rules.coding import RuleCoder
 from astra_kernels.agents.rules.planning import RulePlanner
 from astra_kernels.agents.rules.profiling import RuleProfiler
 from astra_kernels.agents.rules.testing import RuleTester
-from astra_kernels.errors import MachineFault
+from astra_kernels.errors import MachineFault, UserError
 from astra_kernels.evaluation.confirm import Judge
-from astra_kernels.evaluation.local import Host, LocalEvaluator
-from astra_kernels.optimize import Optimizer, Team
-from astra_kernels.protocols import TestingAgent
+from astra_kernels.evaluation.hosted import HostedEvaluator, Terms
+from astra_kernels.evaluation.local import LocalHost
+from astra_kernels.evaluation.spool import Patience, SpoolHost
+from astra_kernels.jobs.hosting import job_environment
+from astra_kernels.jobs.spool import Spool
+from astra_kernels.optimize import Optimizer
+from astra_kernels.protocols import FreshSeed, Strategy, TestingAgent
 from astra_kernels.records.history import History
+from astra_kernels.records.journal import Journal
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import Event, RunConfig
-from astra_kernels.search import Linear
-
-_PASSED_ON = (
-    "PATH",
-    "PYTHONPATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TMPDIR",
-    "XDG_CACHE_HOME",
-    "LD_LIBRARY_PATH",
-)
-_PASSED_ON_PREFIXES = ("CUDA_", "ASTRA_")
+from astra_kernels.rounds import Team
+from astra_kernels.search import Beam, Linear
 
 
 def default_device() -> str:
@@ -41,20 +37,69 @@ def default_device() -> str:
     return "cuda:0" if Path("/dev/nvidia0").exists() else "sim:h200"
 
 
-def worker_environment() -> dict[str, str]:
-    """What a worker needs of this environment: never a key or a token."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
-    }
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where jobs run: here, or wherever somebody drains a spool."""
+
+    spool: Path | None = None
+    timeout_s: float | None = None
+    """Seconds to wait for one result of a spool."""
+
+    @staticmethod
+    def parse(text: str, timeout_s: float | None = None) -> Whereabouts:
+        """What `--evaluator` says.
+
+        Raises:
+            UserError: it says something else, or the timeout goes with nothing.
+        """
+        kind, _, directory = text.partition(":")
+        if kind == "spool" and directory:
+            if timeout_s is not None and timeout_s < 0:
+                raise UserError(f"--spool-timeout: seconds cannot be negative, not {timeout_s:g}")
+            return Whereabouts(Path(directory), timeout_s)
+        if text != "local":
+            raise UserError(f"--evaluator: use local or spool:DIR, not {text!r}")
+        if timeout_s is not None:
+            raise UserError("--spool-timeout: only with --evaluator spool:DIR")
+        return Whereabouts()
+
+    def default_device(self) -> str:
+        """The device of this machine, or the first GPU of the machine that drains the spool."""
+        return default_device() if self.spool is None else "cuda:0"
+
+    def option(self) -> str:
+        """What has to be said again to go on, with a space before it; nothing for this machine."""
+        return "" if self.spool is None else f" --evaluator spool:{self.spool}"
+
+
+@contextmanager
+def evaluator_at(
+    where: Whereabouts, problem: Problem, device: str, data_root: Path, *, safety: bool = False
+) -> Iterator[HostedEvaluator]:
+    """An evaluator whose jobs run there; `safety` runs the safety tools in jobs that confirm.
+
+    Raises:
+        UserError: the spool cannot be used.
+        MachineFault: when there is no room for a scratch directory.
+    """
+    if where.spool is None:
+        with local_evaluator(problem, device, data_root, safety=safety) as evaluator:
+            yield evaluator
+        return
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    patience = Patience(say, where.timeout_s)
+    host = SpoolHost(problem, data_root, Spool.create(where.spool), patience)
+    yield HostedEvaluator(problem, device, host, Terms(safety=safety))
 
 
 @contextmanager
 def local_evaluator(
     problem: Problem, device: str, data_root: Path, *, safety: bool = False
-) -> Iterator[LocalEvaluator]:
-    """An evaluator with a scratch directory that goes with it; `safety` runs the safety tools in jobs that confirm.
+) -> Iterator[HostedEvaluator]:
+    """An evaluator on this machine; `safety` runs the safety tools in jobs that confirm.
 
     Raises:
         MachineFault: when there is no room for a scratch directory.
@@ -64,14 +109,14 @@ def local_evaluator(
     except OSError as error:
         raise MachineFault(f"no scratch directory: {error.strerror or error}; set TMPDIR") from None
     with scratch as name:
-        host = Host(
+        host = LocalHost(
+            problem=problem,
             scratch=Path(name),
-            environment=worker_environment(),
+            environment=job_environment(os.environ),
             data_root=data_root,
             builds=_build_cache() or Path(name) / "builds",
-            safety=safety,
         )
-        yield LocalEvaluator(problem, device, host)
+        yield HostedEvaluator(problem, device, host, Terms(safety=safety))
 
 
 def _build_cache() -> Path | None:
@@ -85,14 +130,20 @@ def _build_cache() -> Path | None:
     return directory if os.access(directory, os.W_OK) else None
 
 
+def memory_file() -> Path:
+    """Where what was learnt in earlier runs is kept; ASTRA_MEMORY names another file."""
+    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(os.environ.get("ASTRA_MEMORY") or Path(home) / "astra-kernels" / "memory.jsonl")
+
+
 def fresh_seed() -> int:
     """A seed that nobody could have known before."""
-    return secrets.randbits(48)
+    return FreshSeed(secrets.randbits(48))
 
 
-def judge_elsewhere(evaluator: LocalEvaluator, device: str) -> Judge | None:
-    """Judges candidates on another GPU of this machine, or None where there is none."""
-    if not device.startswith("cuda:") or _visible_gpus() < 2:
+def judge_elsewhere(evaluator: HostedEvaluator, where: Whereabouts, device: str) -> Judge | None:
+    """Judges candidates on another GPU of this machine, or None where there is none or they run elsewhere."""
+    if where.spool is not None or not device.startswith("cuda:") or _visible_gpus() < 2:
         return None
     other = evaluator.on("cuda:1" if device == "cuda:0" else "cuda:0")
     return lambda candidate, workloads: other.evaluate(candidate, workloads, fresh_seed(), "search")
@@ -110,29 +161,42 @@ def testing_agent() -> TestingAgent:
     return RuleTester()
 
 
+def team_of(problem: Problem, config: RunConfig, journal: Journal) -> Team:
+    """The four roles and the strategy."""
+    return Team(
+        testing=testing_agent(),
+        profiling=RuleProfiler(),
+        planning=RulePlanner(),
+        coding=RuleCoder(problem),
+        strategy=strategy_of(config),
+    )
+
+
+def strategy_of(config: RunConfig) -> Strategy:
+    """Who decides where to search."""
+    if config.strategy == "beam":
+        return Beam(config.budget, width=config.beam)
+    return Linear(config.budget, keep_best=config.keep_best)
+
+
 def optimizer(
     problem: Problem,
-    evaluator: LocalEvaluator,
+    evaluator: HostedEvaluator,
     history: History,
     write: Callable[[Event], None],
     config: RunConfig,
+    where: Whereabouts | None = None,
 ) -> Optimizer:
-    """The rule-based team around one problem."""
+    """The team that the configuration asks for, around one problem."""
+    journal = Journal(history, write)
     if history.baseline_evaluation is not None:
         evaluator.learn_baseline(history.baseline_evaluation, config.seed)
     return Optimizer(
         problem=problem,
         config=config,
-        team=Team(
-            testing=testing_agent(),
-            profiling=RuleProfiler(),
-            planning=RulePlanner(),
-            coding=RuleCoder(problem),
-            strategy=Linear(config.budget, keep_best=config.keep_best),
-        ),
+        team=team_of(problem, config, journal),
         evaluator=evaluator,
-        history=history,
-        write=write,
+        journal=journal,
         fresh_seed=fresh_seed,
-        elsewhere=judge_elsewhere(evaluator, config.device),
+        elsewhere=judge_elsewhere(evaluator, where or Whereabouts(), config.device),
     )

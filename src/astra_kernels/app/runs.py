@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from astra_kernels import __version__
-from astra_kernels.app.compose import local_evaluator, optimizer
+from astra_kernels.app.compose import Whereabouts, evaluator_at, memory_file, optimizer
 from astra_kernels.errors import AstraError, MachineFault, RunError
 from astra_kernels.exporters.files import write_candidate, write_problem
 from astra_kernels.importers.problem_dir import load_problem
+from astra_kernels.memory import notes_of, recall, remember, told
 from astra_kernels.records.history import History
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import Event, RunConfig, RunResumed, RunStarted
@@ -20,6 +21,8 @@ from astra_kernels.store import RunStore
 
 PROBLEM = "problem"
 BEST = "best"
+NOTES = "notes.txt"
+"""What planners hear of earlier runs, as it was when the run began."""
 
 Watch = Callable[[Event, History], None]
 """Called after each event is durable."""
@@ -51,6 +54,8 @@ def start_run(
     try:
         write_problem(problem, target / PROBLEM, data_root=problem_dir)
         copy = load_problem(target / PROBLEM)
+        if config.memory:
+            (target / NOTES).write_text(told(recall(memory_file()), problem), encoding="utf-8")
         store.append(
             RunStarted(
                 at=_now(),
@@ -69,7 +74,7 @@ def start_run(
     return target
 
 
-def continue_run(directory: Path, watch: Watch, *, resumed: bool) -> Run:
+def continue_run(directory: Path, watch: Watch, where: Whereabouts, *, resumed: bool) -> Run:
     """Run to the end of the budget, appending to the log.
 
     Raises:
@@ -91,9 +96,11 @@ def continue_run(directory: Path, watch: Watch, *, resumed: bool) -> Run:
         if resumed and run.history.finished is None:
             write(RunResumed(at=_now(), elapsed_s=run.history.elapsed_s, astra_version=__version__))
         data = directory / PROBLEM
-        with local_evaluator(run.problem, config.device, data, safety=True) as evaluator:
-            optimizer(run.problem, evaluator, run.history, write, config).run()
+        with evaluator_at(where, run.problem, config.device, data, safety=True) as evaluator:
+            optimizer(run.problem, evaluator, run.history, write, config, where).run()
     write_best(run)
+    if config.memory:
+        _remember(run)
     return run
 
 
@@ -122,6 +129,15 @@ def write_best(run: Run) -> Path | None:
     winner = next(a.candidate for a in run.history.attempts if a.candidate.id == finished.best)
     write_candidate(winner, run.problem.baseline, run.directory / BEST)
     return run.directory / BEST
+
+
+def _remember(run: Run) -> None:
+    """Add the run to the memory; that it cannot be written is no failure of the run."""
+    notes = notes_of(run.history, run.problem, run.directory.resolve().name)
+    try:
+        remember(memory_file(), notes)
+    except AstraError as error:
+        print(f"note: this run is not remembered: {error}", file=sys.stderr)
 
 
 def show_notes(problem: Problem) -> None:

@@ -5,33 +5,73 @@ A recorded run is a test fixture, and a refactoring is proved by an unchanged ev
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from astra_kernels.errors import MachineFault
+from astra_kernels.errors import MachineFault, UserError
 from astra_kernels.protocols import Effort
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.evaluation import Evaluation
-from astra_kernels.records.run import BaselineEvaluated, CandidateEvaluated, Event, WinnerRemeasured
+from astra_kernels.records.run import (
+    BaselineEvaluated,
+    CandidateEvaluated,
+    Event,
+    WinnerRemeasured,
+    WorkloadsProposed,
+)
 from astra_kernels.records.workload import Workload
+
+_Known = dict[tuple[str, Effort], deque[Evaluation | UserError]]
 
 
 @dataclass
 class ReplayEvaluator:
     """Gives each candidate the evaluations it got before, in their order; the last one again when they run out."""
 
-    recorded: dict[str, list[Evaluation]] = field(default_factory=dict)
+    recorded: _Known = field(default_factory=lambda: defaultdict(deque))
+    other_device: dict[str, Evaluation] = field(default_factory=dict)
+    """What a second device said, by candidate."""
 
     @staticmethod
     def from_events(events: Iterable[Event]) -> ReplayEvaluator:
         """What a recorded run established."""
         replay = ReplayEvaluator()
+        baseline = ""
         for event in events:
-            if isinstance(event, BaselineEvaluated | CandidateEvaluated):
-                replay.recorded.setdefault(event.candidate.id, []).append(event.evaluation)
-            elif isinstance(event, WinnerRemeasured):
-                replay.recorded.setdefault(event.candidate, []).append(event.evaluation)
+            match event:
+                case BaselineEvaluated():
+                    baseline = event.candidate.id
+                    replay._add(baseline, "search", event.evaluation)
+                case WorkloadsProposed():
+                    for evaluation in event.evaluations:
+                        replay._add(baseline, "search", evaluation)
+                    if event.refused and not event.evaluations:
+                        replay._add(
+                            baseline, "search", UserError(next(iter(event.refused.values())))
+                        )
+                case CandidateEvaluated():
+                    replay._add(event.candidate.id, "search", event.evaluation)
+                case WinnerRemeasured():
+                    replay._add(event.candidate, "confirm", event.evaluation)
+                    if event.control is not None:
+                        replay._add(baseline, "confirm", event.control)
+                    if event.elsewhere is not None:
+                        replay.other_device[event.candidate] = event.elsewhere
         return replay
+
+    def _add(self, candidate: str, effort: Effort, said: Evaluation | UserError) -> None:
+        self.recorded[candidate, effort].append(said)
+
+    def evaluate_all(
+        self,
+        candidates: Sequence[Candidate],
+        workloads: tuple[Workload, ...],
+        seed: int,
+        effort: Effort,
+    ) -> Iterator[Evaluation]:
+        """The recorded evaluations, in the order of the candidates."""
+        return (self.evaluate(c, workloads, seed, effort) for c in candidates)
 
     def evaluate(
         self, candidate: Candidate, workloads: tuple[Workload, ...], seed: int, effort: Effort
@@ -40,10 +80,24 @@ class ReplayEvaluator:
 
         Raises:
             MachineFault: the run that was recorded never judged this candidate.
+            UserError: it raised one.
         """
-        known = self.recorded.get(candidate.id)
+        known = self.recorded[candidate.id, effort]
         if not known:
             raise MachineFault(
                 f"no recorded evaluation of candidate {candidate.id} ({candidate.title})"
             )
-        return known.pop(0) if len(known) > 1 else known[0]
+        said = known.popleft() if len(known) > 1 else known[0]
+        if isinstance(said, UserError):
+            raise said
+        return said
+
+    def elsewhere(self, candidate: Candidate, workloads: tuple[Workload, ...]) -> Evaluation:
+        """What the second device said.
+
+        Raises:
+            MachineFault: the run that was recorded had none.
+        """
+        if candidate.id not in self.other_device:
+            raise MachineFault(f"no recorded evaluation of candidate {candidate.id} elsewhere")
+        return self.other_device[candidate.id]

@@ -75,6 +75,8 @@ class History:
     refusals: list[CodingRefused] = field(default_factory=list)
     diagnoses: list[Diagnosis] = field(default_factory=list)
     plans: dict[int, tuple[Plan, ...]] = field(default_factory=dict)
+    parents: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Candidates that were planned for, by round."""
     ledger: Ledger = field(default_factory=Ledger)
     rounds_ended: int = 0
     elapsed_s: float = 0.0
@@ -103,6 +105,7 @@ class History:
                 self.diagnoses.append(event.diagnosis)
             case Planned():
                 self.plans[event.round] = event.plans
+                self.parents[event.round] = event.parents
             case CodingRefused():
                 self.refusals.append(event)
             case CandidateEvaluated():

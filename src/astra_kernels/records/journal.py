@@ -34,7 +34,7 @@ class Journal:
         """Seconds of work on the run, over all its sessions."""
         return self._before_s + time.monotonic() - self._started
 
-    def log(self, kind: type[_AnyEvent], **fields: Any) -> None:
+    def log(self, kind: type[_AnyEvent], /, **fields: Any) -> None:
         """Append one event.
 
         Raises:

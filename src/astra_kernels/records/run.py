@@ -103,6 +103,8 @@ class WorkloadsProposed(EventBase):
     accepted: tuple[Workload, ...]
     refused: dict[str, str]
     """Reason by uuid."""
+    evaluations: tuple[JudgedEvaluation, ...] = ()
+    """Of the baseline on what was proposed, one for each time it was judged."""
 
 
 class Diagnosed(EventBase):
@@ -119,6 +121,8 @@ class Planned(EventBase):
     event: Literal["planned"] = "planned"
     round: int
     plans: tuple[Plan, ...]
+    parents: tuple[str, ...] = ()
+    """Identifiers of the candidates that were planned for, also of those for which there was no plan."""
 
 
 class CodingRefused(EventBase):

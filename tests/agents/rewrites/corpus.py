@@ -22,8 +22,13 @@ CU = Path(__file__).parent / "cu"
 PROBLEMS = Path(__file__).parents[3] / "examples"
 EXAMPLES = {
     "fast_math": ParameterPoint.of(replace="exp"),
+    "hoist_invariants": ParameterPoint.of(hoist="div+call+load"),
+    "warp_shuffle_reduction": ParameterPoint.of(shuffle="xor"),
     "vector_width": ParameterPoint.of(bytes=16, unroll=1),
+    "cache_policy": ParameterPoint.of(load="ldcs", store="stcs"),
+    "unroll": ParameterPoint.of(factor=4),
     "launch_geometry": ParameterPoint.of(split=4),
+    "launch_bounds": ParameterPoint.of(warps=0),
 }
 """A point to ask for where a rewrite offers none, to hear its reason."""
 
@@ -264,6 +269,46 @@ def _clamp_reference(a: list[Argument]) -> dict[int, np.ndarray]:
     return {0: np.clip(_f64(a[0]) / _f64(a[1])[:, None], -2, 2), 2: np.ones(len(a[2]))}
 
 
+def _scale_arguments(rng: np.random.Generator, size: tuple[int, ...]) -> list[Argument]:
+    rows, d = size
+    statistics = [_floats(rng, rows), np.abs(_floats(rng, rows))]
+    return [np.zeros(size, np.float16), _halves(rng, rows, d), *statistics, rows, d, 1e-5]
+
+
+def _scale_reference(a: list[Argument]) -> dict[int, np.ndarray]:
+    scale = 1 / np.sqrt(_f64(a[3]) + 1e-5)
+    return {0: (_f64(a[1]) - _f64(a[2])[:, None]) * scale[:, None]}
+
+
+def _groups_arguments(rng: np.random.Generator, size: tuple[int, ...]) -> list[Argument]:
+    rows, groups = size
+    values = rng.integers(-127, 128, (rows, groups * 8)).astype(np.int8)
+    scales = np.abs(_floats(rng, rows, groups))
+    return [np.zeros(values.shape, np.float32), values, scales, rows, groups, 8]
+
+
+def _groups_reference(a: list[Argument]) -> dict[int, np.ndarray]:
+    return {0: _f64(a[1]) * np.repeat(_f64(a[2]), 8, axis=1) / 127}
+
+
+def _gate_arguments(rng: np.random.Generator, size: tuple[int, ...]) -> list[Argument]:
+    x = _floats(rng, *size)
+    return [x, _floats(rng, *size), _floats(rng, size[0]), *size, 0.5]
+
+
+def _gate_reference(a: list[Argument]) -> dict[int, np.ndarray]:
+    return {0: _f64(a[0]) + _f64(a[1]) * np.exp(-_f64(a[2]) / 0.5)[:, None]}
+
+
+def _moments_arguments(rng: np.random.Generator, size: tuple[int, ...]) -> list[Argument]:
+    return [np.zeros(size, np.float16), _halves(rng, *size), *size]
+
+
+def _moments_reference(a: list[Argument]) -> dict[int, np.ndarray]:
+    x = _f64(a[1])
+    return {0: (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)}
+
+
 ROWS = ((1, 1), (3, 7), (2, 64), (3, 1000), (2, 1029), (5, 2048))
 CASES = (
     Case("silu_and_mul.cu", "silu_and_mul", ROWS, _silu_arguments, _silu_reference, 2e-3),
@@ -320,6 +365,25 @@ CASES = (
     Case("clamp_scale.cu", "clamp_scale", ROWS, _clamp_arguments, _clamp_reference, 8e-3),
     Case(
         "tree_sum.cu", "tree_sum", ROWS, _sum_arguments, lambda a: {1: _f64(a[0]).sum(axis=1)}, 1e-5
+    ),
+    Case("scale_rows.cu", "scale_rows", ROWS, _scale_arguments, _scale_reference, 2e-3),
+    Case(
+        "dequantise_groups.cu",
+        "dequantise_groups",
+        ((1, 1), (3, 7), (2, 64)),
+        _groups_arguments,
+        _groups_reference,
+        1e-5,
+    ),
+    Case("gated_residual.cu", "gated_residual", ROWS, _gate_arguments, _gate_reference, 1e-5),
+    Case("tree_softmax.cu", "tree_softmax", ROWS, _row_floats, _softmax_reference, 1e-5),
+    Case(
+        "tree_moments.cu",
+        "tree_moments",
+        ROWS[1:],
+        _moments_arguments,
+        _moments_reference,
+        2e-3,
     ),
     Case(
         "macro_heavy.cu",

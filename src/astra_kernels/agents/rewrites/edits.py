@@ -74,7 +74,7 @@ def splice(text: bytes, edits: Iterable[Edit]) -> str | None:
     """Returns the text after all edits, or None where two replacements overlap."""
     pieces: list[bytes] = []
     position = 0
-    for edit in sorted(edits, key=lambda e: (e.start, e.end > e.start, e.rank)):
+    for edit in sorted(edits, key=lambda e: (e.start, e.end > e.start, e.rank, e.text)):
         if edit.start < position:
             return None
         pieces += [text[position : edit.start], edit.text.encode()]

@@ -101,6 +101,20 @@ def arguments(node: Node) -> list[Node]:
     return [] if listed is None else [a for a in listed.named_children if a.type != "comment"]
 
 
+def is_reference(node: Node) -> bool:
+    """Tells whether an expression initialises a reference."""
+    parent = node.parent
+    if parent is None or parent.type != "init_declarator":
+        return False
+    name = parent.child_by_field_name("declarator")
+    return name is not None and name.type == "reference_declarator"
+
+
+def is_unevaluated(node: Node) -> bool:
+    """Tells whether an expression is named for its type or size only."""
+    return any(outer.type in ("sizeof_expression", "decltype") for outer in ancestors(node))
+
+
 def assignment_of(node: Node) -> Node | None:
     """Returns the assignment or increment that changes an expression or a member of it."""
     child, parent = node, node.parent

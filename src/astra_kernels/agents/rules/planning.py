@@ -54,6 +54,46 @@ TECHNIQUES: tuple[Technique, ...] = (
         expected={"special_functions": 1.20, "instruction_issue": 1.15},
         otherwise=1.05,
     ),
+    Technique(
+        name="cache_policy",
+        hypothesis="streams that are read or written once leave the caches to data that is used again",
+        risk="data that is needed again comes from further away; the compiler may have seen it already",
+        expected={"memory_bandwidth": 1.03, "memory_latency": 1.02},
+        otherwise=1.01,
+    ),
+    Technique(
+        name="warp_shuffle_reduction",
+        hypothesis="shuffles within warps need two barriers where a tree in shared memory needs one a halving",
+        risk="sums of floats associate differently, which the error rule judges",
+        expected={
+            "memory_latency": 1.12,
+            "occupancy": 1.10,
+            "instruction_issue": 1.08,
+            "parallelism": 1.08,
+        },
+        otherwise=1.02,
+    ),
+    Technique(
+        name="hoist_invariants",
+        hypothesis="divisions, roots and loads that are the same in every iteration are done once",
+        risk="values that wait in registers; the compiler may have moved them already",
+        expected={"special_functions": 1.10, "instruction_issue": 1.08, "memory_latency": 1.05},
+        otherwise=1.02,
+    ),
+    Technique(
+        name="unroll",
+        hypothesis="loads of several iterations are under way at once, and the loop costs fewer instructions",
+        risk="more registers; short rows never reach the unrolled part",
+        expected={"memory_latency": 1.10, "occupancy": 1.05, "instruction_issue": 1.03},
+        otherwise=1.01,
+    ),
+    Technique(
+        name="launch_bounds",
+        hypothesis="registers fit the block that is launched, so that more blocks are resident",
+        risk="too tight a bound spills registers to local memory",
+        expected={"occupancy": 1.08, "memory_latency": 1.02},
+        otherwise=1.01,
+    ),
 )
 
 _DISCOUNT = 0.1

@@ -1,0 +1,74 @@
+"""Options of `astra optimize` in groups. Standard library and cyclopts only, so that `--help` is quick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+_MODELS = Group("Models", sort_key=1)
+_SEARCH = Group("Search", sort_key=2)
+_BUDGET = Group("Budget", sort_key=3, help="Limits that hold across resumes.")
+
+
+@Parameter(name="*", group=_MODELS)
+@dataclass(frozen=True)
+class ModelOptions:
+    """Who does the work.
+
+    Args:
+        model: Who answers: a provider's model such as `anthropic:NAME`, `cli:COMMAND`, `manual:DIR` or `replay:RUN`.
+        models: Another model for a role: `--models.coding NAME`; roles are testing, profiling, planning, coding.
+        agents: Default: `multi` with a model, `rules` without.
+        memory: Tell planners what came of techniques in earlier runs, and remember this one.
+    """
+
+    model: str | None = None
+    models: dict[str, str] | None = None
+    agents: Literal["rules", "multi", "single", "hybrid"] | None = None
+    memory: bool = True
+
+
+@Parameter(name="*", group=_SEARCH)
+@dataclass(frozen=True)
+class SearchOptions:
+    """How the search goes on.
+
+    Args:
+        strategy: `beam` starts a round from several of the fastest; `linear` is the paper's one line of versions.
+        beam: How many candidates a round of `beam` starts from.
+        plans_per_round: Plans that are carried out in one round; the default depends on agents and strategy.
+        candidates_per_round: Candidates that are judged in one round; the default depends on agents and strategy.
+        repairs: How often a model may mend a candidate that failed.
+        replace_always: With `linear`, start from the newest candidate even if it failed, as the paper does.
+    """
+
+    strategy: Literal["beam", "linear"] = "beam"
+    beam: int = 2
+    plans_per_round: int | None = None
+    candidates_per_round: int | None = None
+    repairs: int = 1
+    replace_always: Annotated[bool, Parameter(negative="")] = False
+
+
+@Parameter(name="*", group=_BUDGET)
+@dataclass(frozen=True)
+class BudgetOptions:
+    """Where the search ends at the latest.
+
+    Args:
+        rounds: Rounds.
+        candidates: Candidates that are judged.
+        seconds: Seconds of work.
+        requests: Requests to models.
+        tokens: Tokens of models, input and output together.
+        usd: US dollars for models.
+    """
+
+    rounds: int = 5
+    candidates: int | None = None
+    seconds: float | None = None
+    requests: int | None = None
+    tokens: int | None = None
+    usd: float | None = None

@@ -1,0 +1,207 @@
+"""One round: diagnose and plan for the strategy's choice, carry plans out, judge, mend what failed.
+
+Agents are asked from the history as it was when the round began, so that a round that was interrupted asks the
+same again: what a rule says is the same, what a model said is in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+
+from astra_kernels.errors import BudgetSpent
+from astra_kernels.protocols import (
+    CodingAgent,
+    PlanningAgent,
+    ProfilingAgent,
+    Refusal,
+    Strategy,
+    TestingAgent,
+)
+from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.evaluation import Evaluation, Passed
+from astra_kernels.records.history import Attempt, History
+from astra_kernels.records.journal import Journal
+from astra_kernels.records.plan import Diagnosis, Plan
+from astra_kernels.records.run import (
+    CandidateEvaluated,
+    CodingRefused,
+    Diagnosed,
+    Planned,
+    RoundEnded,
+    RunConfig,
+)
+
+_AT_ONCE = 8
+"""Plans that are carried out side by side, at most: coders mostly wait for models."""
+
+Written = tuple[Plan, Candidate]
+Answer = tuple[Candidate, ...] | Refusal | BudgetSpent
+
+
+@dataclass(frozen=True)
+class Team:
+    """The four roles, and who decides where to search."""
+
+    testing: TestingAgent
+    profiling: ProfilingAgent
+    planning: PlanningAgent
+    coding: CodingAgent
+    strategy: Strategy
+
+
+@dataclass
+class Round:
+    """A round that begins, or goes on where it was interrupted."""
+
+    number: int
+    config: RunConfig
+    team: Team
+    journal: Journal
+    judge: Callable[[Sequence[Candidate]], Iterator[Evaluation]]
+    """Evaluations in the order of the candidates, each when it is known."""
+    spent: BudgetSpent | None = None
+    """Why models could not be asked any more."""
+
+    def __post_init__(self) -> None:
+        self._known = self._history.before(self.number)
+
+    @property
+    def _history(self) -> History:
+        return self.journal.history
+
+    def run(self) -> None:
+        """See it through, or stop in the middle when the strategy says that the search is over."""
+        plans = self._history.plans.get(self.number)
+        if plans is None:
+            plans = self._planned()
+        going = self._judge(self._written(plans))
+        for _ in range(self.config.repairs if going else 0):
+            mended = self._mended()
+            going = bool(mended) and self._judge(mended)
+            if not going:
+                break
+        if self.spent is None and not self._over():
+            self.journal.log(RoundEnded, round=self.number)
+
+    def _planned(self) -> tuple[Plan, ...]:
+        """Plans for every candidate that the strategy chooses: first the best of each."""
+        try:
+            parents = self.team.strategy.choose(self._known)
+            branches = [
+                self.team.planning.plan(parent, self._diagnosis(parent), self._known)
+                for parent in parents
+            ]
+        except BudgetSpent as limit:
+            self.spent = limit
+            return ()
+        plans = tuple(p for p in chain.from_iterable(zip_longest(*branches)) if p is not None)
+        identifiers = tuple(p.id for p in parents)
+        self.journal.log(Planned, round=self.number, plans=plans, parents=identifiers)
+        return plans
+
+    def _diagnosis(self, parent: Candidate) -> Diagnosis | None:
+        evaluation = self._known.evaluation_of(parent.id)
+        if not isinstance(evaluation, Passed):
+            return None
+        known = next((d for d in self._history.diagnoses if d.subject == parent.id), None)
+        if known is not None:
+            return known
+        diagnosis = self.team.profiling.diagnose(parent, evaluation)
+        self.journal.log(Diagnosed, round=self.number, diagnosis=diagnosis)
+        return diagnosis
+
+    def _written(self, plans: Sequence[Plan]) -> list[Written]:
+        """Candidates of the first plans that the coder can carry out; of each plan the most promising first."""
+        wanted = self.config.plans_per_round
+        found: list[list[Written]] = []
+        left = list(plans)
+        while left and len(found) < wanted and self.spent is None:
+            wave, left = left[: wanted - len(found)], left[wanted - len(found) :]
+            for plan, answer in zip(wave, self._asked(self._write, wave), strict=True):
+                if isinstance(answer, tuple):
+                    found.append([(plan, candidate) for candidate in answer])
+        by_rank = chain.from_iterable(zip_longest(*found))
+        unique = {w[1].id: w for w in by_rank if w is not None and self._is_new(w[1])}
+        return list(unique.values())[: self.config.candidates_per_round]
+
+    def _write(self, plan: Plan) -> Answer:
+        parent = self._known.candidate(plan.parent)
+        return self.team.coding.write(plan, parent, self._known)
+
+    def _mended(self) -> list[Written]:
+        """One more candidate for each of this round's that failed and has none yet."""
+        own = [a for a in self._history.attempts if a.round == self.number]
+        mended = {a.candidate.parent for a in own}
+        failed = [
+            a for a in own if not isinstance(a.evaluation, Passed) and a.candidate.id not in mended
+        ]
+        answers = zip(failed, self._asked(self._mend, failed), strict=True)
+        return [
+            (attempt.plan, candidate)
+            for attempt, answer in answers
+            if isinstance(answer, tuple)
+            for candidate in answer
+            if self._is_new(candidate)
+        ]
+
+    def _mend(self, attempt: Attempt) -> Answer:
+        answer = self.team.coding.repair(
+            attempt.plan, attempt.candidate, attempt.evaluation, self._known
+        )
+        return answer if isinstance(answer, Refusal) else (answer,)
+
+    def _asked(
+        self, ask: Callable[..., Answer], subjects: Sequence[Plan | Attempt]
+    ) -> list[Answer]:
+        """What the coder says to each, side by side; refusals are logged in the order of the subjects."""
+
+        def answer(subject: Plan | Attempt) -> Answer:
+            try:
+                return ask(subject)
+            except BudgetSpent as limit:
+                return limit
+
+        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+            answers = list(pool.map(answer, subjects))
+        for subject, said in zip(subjects, answers, strict=True):
+            if isinstance(said, BudgetSpent):
+                self.spent = said
+            elif isinstance(said, Refusal):
+                self._log_refusal(subject, said)
+        return answers
+
+    def _log_refusal(self, subject: Plan | Attempt, refusal: Refusal) -> None:
+        plan = subject if isinstance(subject, Plan) else subject.plan
+        known = [(r.round, r.plan.id, r.reason) for r in self._history.refusals]
+        if (self.number, plan.id, refusal.reason) not in known:
+            self.journal.log(CodingRefused, round=self.number, plan=plan, reason=refusal.reason)
+
+    def _is_new(self, candidate: Candidate) -> bool:
+        return self._known.evaluation_of(candidate.id) is None
+
+    def _judge(self, written: Sequence[Written]) -> bool:
+        """Judge what has not been judged; False when the strategy says that the search is over."""
+        waiting = [w for w in written if self._history.evaluation_of(w[1].id) is None]
+        limit = self.config.budget.candidates
+        if limit is not None:
+            waiting = waiting[: max(0, limit - len(self._history.attempts))]
+        evaluations = self.judge([candidate for _, candidate in waiting])
+        for (plan, candidate), evaluation in zip(waiting, evaluations, strict=True):
+            self.journal.log(
+                CandidateEvaluated,
+                round=self.number,
+                plan=plan,
+                candidate=candidate,
+                evaluation=evaluation,
+            )
+            if self._over():
+                return False
+        return self.spent is None
+
+    def _over(self) -> bool:
+        """Whether the strategy would stop even in the middle of a round."""
+        self._history.elapsed_s = self.journal.elapsed_s
+        return self.team.strategy.finished(self._history) is not None

@@ -1,6 +1,8 @@
 """Whatever a model does, a role gives a result that says so; limits and refused keys pass through."""
 
+import gc
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -168,3 +170,12 @@ def test_without_counters_registers_can_be_cited_and_something_has_to_be(
     assert "no counters on this device" in asked and "launch__registers_per_thread" in asked
     nothing = replace(bare, resources=())
     assert LlmProfiler(problem, script(answer()).model).diagnose(parent, nothing).evidence == ()
+
+
+def test_roles_can_be_asked_from_many_threads(edit, script, problem, parent, history, plan):
+    coder = LlmCoder(problem, script(edit).model)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: coder.write(plan, parent, history), range(16)))
+    gc.collect()  # a loop or a socket that was left open would warn, which is an error
+    assert all(candidates == made[0] for candidates in made)
+    assert not isinstance(made[0], Refusal)

@@ -1,56 +1,65 @@
-"""A recorded run, replayed: same agents, same decisions, no compiler and no device.
+"""Recorded runs, replayed: same agents, same decisions, no compiler and no device.
 
 A refactoring leaves this green. A change that is meant to alter what the agents write is recorded anew with scripts/record.
 """
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from astra_kernels.app.compose import optimizer
-from astra_kernels.app.runs import read_run
+from astra_kernels.app.replays import replay
 from astra_kernels.evaluation.replay import ReplayEvaluator
+from astra_kernels.records.canonical import canonical
 from astra_kernels.records.history import History
-from astra_kernels.store import RunStore
+from astra_kernels.store import EVENTS, RunStore
 
-RUN = Path(__file__).parent / "sigmoid"
-
-
-class Replay(ReplayEvaluator):
-    """Also takes what the composition hands to an evaluator when a run is continued."""
-
-    def learn_baseline(self, evaluation, seed):
-        pass
+RUNS = sorted(p.parent for p in Path(__file__).parent.glob("*/events.jsonl"))
 
 
-def decisions(events):
-    """What was decided, without times."""
-    return [event.model_dump(exclude={"at", "elapsed_s"}) for event in events]
+@pytest.fixture(params=RUNS, ids=lambda p: p.name)
+def run(request):
+    return request.param
 
 
-@pytest.fixture
-def recorded():
-    return RunStore.open(RUN).events()
-
-
-def replay(events, keep):
-    run = read_run(RUN)
-    written = list(events[:keep])
-    evaluator = Replay(ReplayEvaluator.from_events(events).recorded)
-    optimizer(
-        run.problem, evaluator, History.fold(written), written.append, run.history.config
-    ).run()
-    return written
-
-
-def test_the_event_stream_is_the_recorded_one(recorded):
-    assert decisions(replay(recorded, 1)) == decisions(recorded)
+def test_a_run_decides_today_what_it_decided_when_it_was_recorded(run):
+    replayed = replay(run)
+    assert not replayed.divergence
+    assert canonical(replayed.events) == canonical(replayed.recorded)
+    assert len(replayed.events) > 5
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
-def test_a_run_cut_short_ends_as_the_recorded_one(recorded, share):
-    cut = max(1, int(len(recorded) * share))
-    again = History.fold(replay(recorded, cut))
-    whole = History.fold(recorded)
-    assert again.finished.best == whole.finished.best
-    assert [a.candidate.id for a in again.attempts] == [a.candidate.id for a in whole.attempts]
+def test_a_run_that_was_cut_short_is_followed_as_far_as_it_went(run, share, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "run")
+    lines = (copy / EVENTS).read_text().splitlines(keepends=True)
+    (copy / EVENTS).write_text("".join(lines[: max(1, int(len(lines) * share))]))
+    RunStore.open(copy).events()
+    replayed = replay(copy)
+    assert not replayed.divergence
+    known = canonical(replayed.recorded)
+    assert canonical(replayed.events)[: len(known)] == known
+
+
+def test_what_was_judged_otherwise_is_a_divergence(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "run")
+    log = copy / EVENTS
+    history = History.fold(RunStore.open(run).events())
+    fastest = history.ranked()[0].candidate
+    lines = log.read_text().splitlines(keepends=True)
+    kept = [
+        line
+        for line in lines
+        if not (f'"title":"{fastest.title}"' in line and '"event":"candidate_evaluated"' in line)
+    ]
+    assert len(kept) == len(lines) - 1
+    log.write_text("".join(kept))
+    assert fastest.title in replay(copy).divergence
+
+
+def test_a_candidate_that_was_never_judged_is_a_fault(run):
+    events = RunStore.open(run).events()
+    evaluator = ReplayEvaluator.from_events(events)
+    history = History.fold(events)
+    evaluation = evaluator.evaluate(history.attempts[0].candidate, (), 0, "search")
+    assert evaluation == history.attempts[0].evaluation

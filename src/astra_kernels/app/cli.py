@@ -207,6 +207,21 @@ def show(run: Path, *, json: JsonOption = False) -> int:
 
 
 @app.command
+def replay(run: Path) -> int:
+    """Run a recorded run again from its own record: no network, no device. Ends with 1 where it decides otherwise.
+
+    What models were asked and answered, and what every candidate got, is read from the record. A prompt that has
+    changed since is a divergence: it is shown, not answered from an old reply.
+
+    Args:
+        run: Run directory.
+    """
+    from astra_kernels.app import commands
+
+    return commands.replay_run(run)
+
+
+@app.command
 def doctor(*, json: JsonOption = False) -> int:
     """Say what is installed, which device would be used, and what to do about each gap."""
     from astra_kernels.app import doctor as examination

@@ -115,6 +115,19 @@ def _reraise_with_advice(error: AstraError, directory: Path, where: Whereabouts)
     raise error
 
 
+def replay_run(directory: Path) -> int:
+    """Run a recorded run again and say where it parts from the record."""
+    from astra_kernels.app.replays import replay
+
+    replayed = replay(directory)
+    if replayed.divergence:
+        print(replayed.divergence)
+        print("the run decides otherwise today")
+        return _EXIT_NOT_PASSED
+    print(f"{len(replayed.recorded)} recorded events: the run decides the same today")
+    return _EXIT_OK
+
+
 def show(directory: Path, *, as_json: bool) -> int:
     """Show a run."""
     _show(read_run(directory), as_json=as_json)

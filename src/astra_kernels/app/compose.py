@@ -11,10 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_kernels.agents.rules.coding import RuleCoder
-from astra_kernels.agents.rules.planning import RulePlanner
-from astra_kernels.agents.rules.profiling import RuleProfiler
 from astra_kernels.agents.rules.testing import RuleTester
+from astra_kernels.app.team import Engagement, team_of
 from astra_kernels.errors import MachineFault, UserError
 from astra_kernels.evaluation.confirm import Judge
 from astra_kernels.evaluation.hosted import HostedEvaluator, Terms
@@ -23,13 +21,11 @@ from astra_kernels.evaluation.spool import Patience, SpoolHost
 from astra_kernels.jobs.hosting import job_environment
 from astra_kernels.jobs.spool import Spool
 from astra_kernels.optimize import Optimizer
-from astra_kernels.protocols import FreshSeed, Strategy, TestingAgent
+from astra_kernels.protocols import FreshSeed, TestingAgent
 from astra_kernels.records.history import History
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.problem import Problem
-from astra_kernels.records.run import Event, RunConfig
-from astra_kernels.rounds import Team
-from astra_kernels.search import Beam, Linear
+from astra_kernels.records.run import Event
 
 
 def default_device() -> str:
@@ -161,42 +157,30 @@ def testing_agent() -> TestingAgent:
     return RuleTester()
 
 
-def team_of(problem: Problem, config: RunConfig, journal: Journal) -> Team:
-    """The four roles and the strategy."""
-    return Team(
-        testing=testing_agent(),
-        profiling=RuleProfiler(),
-        planning=RulePlanner(),
-        coding=RuleCoder(problem),
-        strategy=strategy_of(config),
-    )
-
-
-def strategy_of(config: RunConfig) -> Strategy:
-    """Who decides where to search."""
-    if config.strategy == "beam":
-        return Beam(config.budget, width=config.beam)
-    return Linear(config.budget, keep_best=config.keep_best)
-
-
+@contextmanager
 def optimizer(
-    problem: Problem,
+    engaged: Engagement,
     evaluator: HostedEvaluator,
     history: History,
     write: Callable[[Event], None],
-    config: RunConfig,
     where: Whereabouts | None = None,
-) -> Optimizer:
-    """The team that the configuration asks for, around one problem."""
+) -> Iterator[Optimizer]:
+    """The loop around one problem, with the team that the configuration asks for.
+
+    Raises:
+        AstraError: as `team_of` does.
+    """
     journal = Journal(history, write)
+    config = engaged.config
     if history.baseline_evaluation is not None:
         evaluator.learn_baseline(history.baseline_evaluation, config.seed)
-    return Optimizer(
-        problem=problem,
-        config=config,
-        team=team_of(problem, config, journal),
-        evaluator=evaluator,
-        journal=journal,
-        fresh_seed=fresh_seed,
-        elsewhere=judge_elsewhere(evaluator, where or Whereabouts(), config.device),
-    )
+    with team_of(engaged, journal) as team:
+        yield Optimizer(
+            problem=engaged.problem,
+            config=config,
+            team=team,
+            evaluator=evaluator,
+            journal=journal,
+            fresh_seed=fresh_seed,
+            elsewhere=judge_elsewhere(evaluator, where or Whereabouts(), config.device),
+        )

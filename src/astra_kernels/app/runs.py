@@ -10,6 +10,7 @@ from pathlib import Path
 
 from astra_kernels import __version__
 from astra_kernels.app.compose import Whereabouts, evaluator_at, memory_file, optimizer
+from astra_kernels.app.team import Engagement
 from astra_kernels.errors import AstraError, MachineFault, RunError
 from astra_kernels.exporters.files import write_candidate, write_problem
 from astra_kernels.importers.problem_dir import load_problem
@@ -97,11 +98,28 @@ def continue_run(directory: Path, watch: Watch, where: Whereabouts, *, resumed: 
             write(RunResumed(at=_now(), elapsed_s=run.history.elapsed_s, astra_version=__version__))
         data = directory / PROBLEM
         with evaluator_at(where, run.problem, config.device, data, safety=True) as evaluator:
-            optimizer(run.problem, evaluator, run.history, write, config, where).run()
+            engaged = Engagement(run.problem, config, read_notes(directory))
+            with optimizer(engaged, evaluator, run.history, write, where) as loop:
+                loop.run()
     write_best(run)
     if config.memory:
         _remember(run)
     return run
+
+
+def read_notes(directory: Path) -> str:
+    """What planners of a run hear of earlier ones."""
+    path = directory / NOTES
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def read_history(directory: Path) -> History:
+    """What a run's log tells, without its problem.
+
+    Raises:
+        RunError: when it is no run.
+    """
+    return History.fold(RunStore.open(directory).events())
 
 
 def read_run(directory: Path) -> Run:
@@ -110,7 +128,7 @@ def read_run(directory: Path) -> Run:
     Raises:
         RunError: when it is no run, or its problem was changed since it began.
     """
-    history = History.fold(RunStore.open(directory).events())
+    history = read_history(directory)
     if history.config is None:
         raise RunError(
             f"{directory}: the log does not begin with the start of a run; start a new run"

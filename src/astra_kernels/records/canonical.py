@@ -1,7 +1,7 @@
 """What a run decided, without when and where: two runs that decided the same have equal canonical events.
 
 Left out: times of day, durations, facts of the host, the order in which models answered, requests that had to be
-repeated, resumptions and faults of the machine. Models' words come last, by round, role and request.
+repeated, resumptions and faults of the machine. Models' words are apart, by round, role and request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from astra_kernels.records.run import (
 )
 
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
-_PASSING = (RunResumed, MachineFaulted, ModelFailed)
+_PASSING = (RunResumed, MachineFaulted, ModelAsked, ModelAnswered, ModelFailed)
 _WHEN_AND_WHERE = frozenset(
     {
         "at",
@@ -38,20 +38,25 @@ _WHEN_AND_WHERE = frozenset(
 
 
 def canonical(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """The events as plain JSON values, without when and where."""
-    decisions: list[dict[str, Any]] = []
+    """The events as plain JSON values, without when and where, and without models' words."""
+    return [
+        dict(_without(_EVENT.dump_python(event, mode="json")))
+        for event in events
+        if not isinstance(event, _PASSING)
+    ]
+
+
+def exchanges(events: Iterable[Event]) -> list[tuple[int, str, str, str]]:
+    """Round, role, digest of the request and answer of every answered request, in that order."""
     asked: dict[int, ModelAsked] = {}
-    answers: dict[tuple[int, str, str, str], dict[str, Any]] = {}
+    found: set[tuple[int, str, str, str]] = set()
     for event in events:
         if isinstance(event, ModelAsked):
             asked[event.call] = event
         elif isinstance(event, ModelAnswered):
             request = asked[event.call]
-            key = (request.round, request.role, request.key, event.text)
-            answers[key] = dict(zip(("round", "role", "request", "answer"), key, strict=True))
-        elif not isinstance(event, _PASSING):
-            decisions.append(dict(_without(_EVENT.dump_python(event, mode="json"))))
-    return [*decisions, *(answers[key] for key in sorted(answers))]
+            found.add((request.round, request.role, request.key, event.text))
+    return sorted(found)
 
 
 def _without(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,101 @@
+"""Who plays the four roles. Language models and their libraries are imported only where a run asks for one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from astra_kernels.agents.rules.coding import RuleCoder
+from astra_kernels.agents.rules.planning import RulePlanner
+from astra_kernels.agents.rules.profiling import RuleProfiler
+from astra_kernels.agents.rules.testing import RuleTester
+from astra_kernels.protocols import CodingAgent, Strategy
+from astra_kernels.records.journal import Journal
+from astra_kernels.records.problem import Problem
+from astra_kernels.records.run import RunConfig
+from astra_kernels.rounds import Team
+from astra_kernels.search import Beam, Linear
+
+if TYPE_CHECKING:
+    from astra_kernels.models.opening import Models
+
+
+@dataclass(frozen=True)
+class Engagement:
+    """What a team is engaged for."""
+
+    problem: Problem
+    config: RunConfig
+    """As the run has it, but for the models, which a replay answers for."""
+    notes: str = ""
+    """What planners hear of earlier runs."""
+
+
+@contextmanager
+def team_of(engaged: Engagement, journal: Journal) -> Iterator[Team]:
+    """The four roles and the strategy; what they have asked is called off at the end.
+
+    Raises:
+        UserError: a model's name cannot be read, or a budget in dollars could not be held.
+        ModelRejected: no such provider, or a key is missing.
+        SetupError: the library of a provider, or a command, is not installed.
+    """
+    if engaged.config.agents == "rules":
+        yield _rules(engaged)
+        return
+    from astra_kernels.app.runs import read_history
+    from astra_kernels.models.opening import Surroundings, open_models
+
+    surroundings = Surroundings(os.environ, read_history, tell=_tell)
+    with open_models(engaged.config, journal, surroundings) as models:
+        yield _with_models(engaged, models)
+
+
+def strategy_of(config: RunConfig) -> Strategy:
+    """Who decides where to search."""
+    if config.strategy == "beam":
+        return Beam(config.budget, width=config.beam)
+    return Linear(config.budget, keep_best=config.keep_best)
+
+
+def _rules(engaged: Engagement) -> Team:
+    return Team(
+        testing=RuleTester(),
+        profiling=RuleProfiler(),
+        planning=RulePlanner(),
+        coding=RuleCoder(engaged.problem),
+        strategy=strategy_of(engaged.config),
+    )
+
+
+def _with_models(engaged: Engagement, models: Models) -> Team:
+    from astra_kernels.agents.llm.coding import LlmCoder
+    from astra_kernels.agents.llm.hybrid import HybridCoder
+    from astra_kernels.agents.llm.planning import LlmPlanner
+    from astra_kernels.agents.llm.profiling import LlmProfiler
+    from astra_kernels.agents.llm.single import SingleAgent
+    from astra_kernels.agents.llm.testing import LlmTester
+
+    problem, config = engaged.problem, engaged.config
+    strategy = strategy_of(config)
+    if config.agents == "single":
+        one = SingleAgent(problem, models("coding"), notes=engaged.notes)
+        return Team(one, one, one, one, strategy)
+    coder: CodingAgent = LlmCoder(problem, models("coding"))
+    if config.agents == "hybrid":
+        coder = HybridCoder(problem, coder)
+    return Team(
+        testing=LlmTester(models("testing")),
+        profiling=LlmProfiler(problem, models("profiling")),
+        planning=LlmPlanner(problem, models("planning"), notes=engaged.notes),
+        coding=coder,
+        strategy=strategy,
+    )
+
+
+def _tell(note: str) -> None:
+    print(f"note: {note}", file=sys.stderr, flush=True)

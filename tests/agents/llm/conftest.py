@@ -8,7 +8,7 @@ from pydantic_ai.models.function import FunctionModel
 
 from astra_kernels.app.runs import read_run
 
-RUN = Path(__file__).parents[2] / "recorded" / "sigmoid"
+RUN = Path(__file__).parent / "run"
 
 _EDIT = """Title: other order
 ### sigmoid.cu

@@ -1,6 +1,9 @@
 """Whatever a model does, a role gives a result that says so; limits and refused keys pass through."""
 
+import gc
 import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from pydantic_ai.messages import ModelResponse
@@ -146,3 +149,33 @@ def test_invented_evidence_is_sent_back(script, problem, parent, history):
     assert f"{waves} is nowhere 0.9; it is 0.0303, 0.01136" in models.told
     assert diagnosis.evidence[0].value == evaluation.workloads[0].profiles[0].metrics[waves]
     assert (diagnosis.subject, diagnosis.summary) == (parent.id, "s")
+
+
+def test_without_counters_registers_can_be_cited_and_something_has_to_be(
+    script, problem, parent, history
+):
+    def answer(*evidence):
+        return json.dumps({"bottleneck": "unknown", "summary": "s", "evidence": evidence})
+
+    evaluation = history.evaluation_of(parent.id)
+    bare = replace(
+        evaluation, workloads=tuple(replace(w, profiles=()) for w in evaluation.workloads)
+    )
+    registers = {"metric": "launch__registers_per_thread", "value": 17, "meaning": "few"}
+    models = script(answer(), answer(registers))
+    diagnosis = LlmProfiler(problem, models.model).diagnose(parent, bare)
+    assert "cite at least one counter" in models.told
+    assert diagnosis.evidence[0].value == 17
+    asked = models.asked[0][1][0]
+    assert "no counters on this device" in asked and "launch__registers_per_thread" in asked
+    nothing = replace(bare, resources=())
+    assert LlmProfiler(problem, script(answer()).model).diagnose(parent, nothing).evidence == ()
+
+
+def test_roles_can_be_asked_from_many_threads(edit, script, problem, parent, history, plan):
+    coder = LlmCoder(problem, script(edit).model)
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda _: coder.write(plan, parent, history), range(16)))
+    gc.collect()  # a loop or a socket that was left open would warn, which is an error
+    assert all(candidates == made[0] for candidates in made)
+    assert not isinstance(made[0], Refusal)

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from astra_kernels.agents.llm.catalogue import CATALOGUE
 from astra_kernels.agents.llm.coding import LlmCoder
 from astra_kernels.agents.llm.hybrid import HybridCoder
 from astra_kernels.agents.llm.planning import LlmPlanner
 from astra_kernels.agents.llm.single import SingleAgent
 from astra_kernels.agents.llm.testing import MOST_ELEMENTS, LlmTester
-from astra_kernels.agents.rewrites import fingerprint
+from astra_kernels.agents.rewrites import REWRITES, fingerprint
+from astra_kernels.agents.rules.planning import TECHNIQUES
 from astra_kernels.importers.problem_dir import load_problem
 from astra_kernels.protocols import Refusal
 
@@ -128,9 +130,26 @@ def test_rewrites_vary_what_a_model_wrote(edit, script, problem, history, plan):
     assert first.title == "launch_geometry: other order"
     assert len(variants) == 4
     assert len({fingerprint(c.sources) for c in (first, *variants)}) == 5
-    applied = {v.title.removeprefix(f"{first.title}; then ").split(" (")[0] for v in variants}
-    assert applied == {"fast_math", "vectorized_access", "launch_geometry"}
-    assert all(v.parent == first.id for v in variants)
+    applied = [v.title.removeprefix(f"{first.title} + rewrite ").split(" (")[0] for v in variants]
+    assert len(set(applied)) == 4 and set(applied) <= {r.technique for r in REWRITES}
+    assert all(v.parent == problem.baseline.id for v in variants)
+
+
+def test_a_variant_that_failed_is_not_mended(edit, script, problem, recorded, history, plan):
+    models = script(edit)
+    coder = HybridCoder(problem, LlmCoder(problem, models.model))
+    first, variant, *_ = coder.write(plan, problem.baseline, history)
+    evaluation = recorded.history.attempts[3].evaluation
+    assert isinstance(coder.repair(plan, variant, evaluation, history), Refusal)
+    assert len(models.asked) == 1
+    coder.repair(plan, first, evaluation, history)
+    assert len(models.asked) > 1
+
+
+def test_the_catalogue_has_every_rewrite_under_its_key():
+    keys = [idea.key for idea in CATALOGUE]
+    assert len(set(keys)) == len(keys)
+    assert {r.technique for r in REWRITES} | {t.name for t in TECHNIQUES} <= set(keys)
 
 
 def test_without_code_there_are_no_variants(script, problem, parent, history, plan):

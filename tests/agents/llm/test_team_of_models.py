@@ -9,9 +9,11 @@ from astra_kernels.agents.llm.profiling import LlmProfiler
 from astra_kernels.agents.llm.single import SingleAgent
 from astra_kernels.agents.llm.testing import LlmTester
 from astra_kernels.app.compose import local_evaluator
-from astra_kernels.optimize import Optimizer, Team
+from astra_kernels.optimize import Optimizer
 from astra_kernels.records.history import History
+from astra_kernels.records.journal import Journal
 from astra_kernels.records.run import Budget, RunConfig
+from astra_kernels.rounds import Team
 from astra_kernels.search import Linear
 
 WAVES = "launch__waves_per_multiprocessor"
@@ -32,17 +34,16 @@ def edit(old, new, title="t"):
 LAUNCH = "  sigmoid_rows<<<rows, {}, 0, stream>>>(out, in, scale, columns);"
 LOOP = "  for (int i = threadIdx.x; i < columns; i += blockDim.x) {{{}"
 WIDER = edit(LAUNCH.format(128), LAUNCH.format(512), "512 threads")
-WRONG = edit(LOOP.format(""), LOOP.format("\n    if (i == 512) break;"), "leave one out")
 BROKEN = edit(LOOP.format(""), LOOP.format(" int i"), "no semicolon")
+MENDED = edit(LOOP.format(" int i"), LOOP.format("\n    if (i == 512) break;"), "leave one out")
 
 
 def run(problem, tmp_path, rounds, **roles):
     config = RunConfig(device="sim:h200", budget=Budget(rounds=rounds), candidates_per_round=2)
-    history, events = History(config=config), []
+    journal = Journal(History(config=config), lambda event: None)
     with local_evaluator(problem, "sim:h200", tmp_path) as evaluator:
         team = Team(strategy=Linear(config.budget), **roles)
-        Optimizer(problem, config, team, evaluator, history, events.append, lambda: 7).run()
-    return history
+        return Optimizer(problem, config, team, evaluator, journal, lambda: 7).run()
 
 
 def test_a_team_of_models_makes_a_kernel_faster(script, problem, tmp_path):
@@ -52,11 +53,11 @@ def test_a_team_of_models_makes_a_kernel_faster(script, problem, tmp_path):
     history = run(
         problem,
         tmp_path,
-        rounds=3,
+        rounds=2,
         testing=LlmTester(script(json.dumps(WORKLOADS)).model),
         profiling=LlmProfiler(problem, script(json.dumps(diagnosis)).model),
         planning=LlmPlanner(problem, planning.model),
-        coding=LlmCoder(problem, script(BROKEN, WRONG, WIDER).model),
+        coding=LlmCoder(problem, script(BROKEN, MENDED, WIDER).model),
     )
     assert [w.uuid for w in history.accepted_workloads] == ["test-rows1-columns513-x.large"]
     assert [a.evaluation.outcome for a in history.attempts] == [
@@ -66,8 +67,9 @@ def test_a_team_of_models_makes_a_kernel_faster(script, problem, tmp_path):
     ]
     assert history.finished.best == history.attempts[2].candidate.id
     assert history.diagnoses[0].summary == "few threads"
-    third = planning.asked[2][1][0]
-    assert "does not build: sigmoid.cu:" in third and "| incorrect on " in third
+    assert history.attempts[1].candidate.parent == history.attempts[0].candidate.id
+    second = planning.asked[1][1][0]
+    assert "does not build: sigmoid.cu:" in second and "| incorrect on " in second
 
 
 def test_one_agent_and_rewrites_of_its_code(script, problem, tmp_path):
@@ -85,5 +87,5 @@ def test_one_agent_and_rewrites_of_its_code(script, problem, tmp_path):
     )
     first, variant = history.attempts
     assert first.candidate.title == "occupancy: 512 threads"
-    assert variant.candidate.title.startswith("occupancy: 512 threads; then ")
-    assert (first.evaluation.outcome, variant.candidate.parent) == ("passed", first.candidate.id)
+    assert variant.candidate.title.startswith("occupancy: 512 threads + rewrite ")
+    assert (first.evaluation.outcome, variant.candidate.parent) == ("passed", problem.baseline.id)

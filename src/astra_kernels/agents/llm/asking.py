@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -78,7 +79,9 @@ def ask(model: Model, asked: Question, read: Callable[[str], _Read]) -> _Read:
         retries={"output": RETRIES, "tools": 0},
     )
     try:
-        agent.run_sync(asked.situation)
+        asyncio.run(
+            agent.run(asked.situation)
+        )  # a loop of its own: roles are asked from many threads
     except ContentFilterError:
         raise ModelFault("the provider's filter withheld the answer") from None
     except OutputTokenLimitExceeded:

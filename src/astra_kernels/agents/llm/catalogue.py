@@ -19,16 +19,12 @@ CATALOGUE: tuple[Idea, ...] = (
         "16-byte loads and stores; a scalar path for rows whose start or length does not allow them",
     ),
     Idea(
-        "loads_in_flight",
-        "issue several independent loads per thread before the first use: unroll, batch, prefetch the next tile",
-    ),
-    Idea(
-        "row_split",
-        "several blocks a row, or more CTAs altogether, where a small batch leaves multiprocessors idle",
+        "unroll",
+        "several independent loads per thread under way before the first use: unroll, batch, prefetch the next tile",
     ),
     Idea(
         "launch_geometry",
-        "block size and blocks per row chosen in the launcher from the shape, not one constant for all",
+        "block size chosen in the launcher from the shape; several blocks a row where a small batch leaves multiprocessors idle",
     ),
     Idea(
         "one_pass_registers",
@@ -39,11 +35,11 @@ CATALOGUE: tuple[Idea, ...] = (
         "avoid reading memory again what shared memory or registers can hold; recompute where cheaper",
     ),
     Idea(
-        "warp_shuffles",
+        "warp_shuffle_reduction",
         "reduce with shuffles: one warp a row for short rows, few barriers and little shared memory otherwise",
     ),
     Idea(
-        "cache_hints",
+        "cache_policy",
         "ld.global.nc and L1::no_allocate for data read once, st.global.cs for results nobody reads soon",
     ),
     Idea(
@@ -51,11 +47,15 @@ CATALOGUE: tuple[Idea, ...] = (
         "intrinsics for exp, division, reciprocal and root, within the accuracy that the baseline has",
     ),
     Idea(
-        "fewer_instructions",
-        "hoist index arithmetic and conversions, 32-bit offsets, packed half2 conversions, less predication",
+        "hoist_invariants",
+        "divisions, roots, loads and index arithmetic that are the same in every iteration are done once",
     ),
     Idea(
-        "occupancy",
+        "fewer_instructions",
+        "fewer conversions, 32-bit offsets, packed half2 conversions, less predication",
+    ),
+    Idea(
+        "launch_bounds",
         "fewer registers or less shared memory per block (__launch_bounds__), so that more warps hide latency",
     ),
     Idea(

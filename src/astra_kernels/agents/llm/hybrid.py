@@ -14,10 +14,16 @@ from astra_kernels.records.history import History
 from astra_kernels.records.plan import Plan
 from astra_kernels.records.problem import Problem
 
+_REWRITTEN = " + rewrite "
+"""Stands in the title of every variant, between what the model did and what was applied to it."""
+
 
 @dataclass(frozen=True)
 class HybridCoder:
-    """Adds variants to what another coder writes; refusals and repairs are the other coder's."""
+    """Adds variants to what another coder writes; refusals are the other coder's, and repairs of what it wrote.
+
+    A variant has the parent that its plan has, as what it is a variant of: it is an alternative, not a repair.
+    """
 
     problem: Problem
     inner: CodingAgent
@@ -43,11 +49,15 @@ class HybridCoder:
     def repair(
         self, plan: Plan, failed: Candidate, evaluation: Evaluation, history: History
     ) -> Candidate | Refusal:
-        """The other coder's repair, without variants.
+        """The other coder's repair, without variants; a variant that failed is left alone.
 
         Raises:
             BudgetSpent: a language model may not be asked any more.
         """
+        if _REWRITTEN in failed.title:
+            return Refusal(
+                "a variant by rewriting: what it was made from is mended, where that failed"
+            )
         return self.inner.repair(plan, failed, evaluation, history)
 
     def _variants(self, candidate: Candidate, known: set[str]) -> list[Candidate]:
@@ -71,6 +81,6 @@ class HybridCoder:
             if isinstance(result, Applied):
                 yield Candidate(
                     sources=dict(result.sources),
-                    parent=candidate.id,
-                    title=f"{candidate.title}; then {rewrite.technique} ({point}): {result.summary}",
+                    parent=candidate.parent,
+                    title=f"{candidate.title}{_REWRITTEN}{rewrite.technique} ({point}): {result.summary}",
                 )

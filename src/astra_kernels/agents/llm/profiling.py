@@ -43,7 +43,7 @@ class ProposedDiagnosis(Record):
 
     bottleneck: Bottleneck
     summary: Words = Field(min_length=1, max_length=2000)
-    evidence: tuple[CitedEvidence, ...] = Field(min_length=1, max_length=8)
+    evidence: tuple[CitedEvidence, ...] = Field(max_length=8)
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,8 @@ def read_diagnosis(text: str, subject: str, values: Mapping[str, tuple[float, ..
             )
         else:
             evidence.append(Evidence(metric=cited.metric, value=exact, meaning=cited.meaning))
+    if values and not proposed.evidence:
+        faults.append("- evidence: cite at least one counter")
     if faults:
         raise ModelRetry("Evidence has to be in the tables:\n" + "\n".join(faults))
     return Diagnosis(

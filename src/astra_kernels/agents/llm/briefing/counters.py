@@ -41,7 +41,7 @@ def compiled_text(evaluation: Passed) -> str:
     ]
     head = (
         "kernel",
-        "registers",
+        REGISTERS,
         "spilled bytes (stores + loads)",
         "static shared bytes",
         "proven by its machine code",

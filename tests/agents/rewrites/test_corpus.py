@@ -16,6 +16,7 @@ from astra_kernels.agents.rewrites import (
     LaunchBounds,
     LaunchGeometry,
     ParameterPoint,
+    ProgrammaticLaunch,
     Unroll,
     VectorWidth,
     WarpShuffleReduction,
@@ -37,6 +38,9 @@ QUICK = (
     ("scale_rows", HoistInvariants(), ParameterPoint.of(hoist="div+call+load")),
     ("dequantise_groups", HoistInvariants(), ParameterPoint.of(hoist="div+call+load")),
     ("gated_residual", HoistInvariants(), ParameterPoint.of(hoist="call")),
+    ("silu_and_mul", ProgrammaticLaunch(), ParameterPoint.of(trigger="start")),
+    ("layer_norm", ProgrammaticLaunch(), ParameterPoint.of(trigger="none")),
+    ("tree_softmax", ProgrammaticLaunch(), ParameterPoint.of(trigger="start")),
     ("gelu", Unroll(), ParameterPoint.of(factor=4)),
     ("quantise_rows", Unroll(), ParameterPoint.of(factor=8)),
     ("softmax", LaunchBounds(), ParameterPoint.of(warps=64)),
@@ -105,6 +109,7 @@ def test_all_that_apply_together_are_right(bench):
         "unroll": {"factor": 4},
         "launch_geometry": {"block": 256, "split": 4},
         "launch_bounds": {"warps": 64},
+        "programmatic_launch": {"trigger": "start"},
     }
     for rewrite in (r for r in REWRITES if r.name in points):
         result = rewrite.apply(program, ParameterPoint.of(**points[rewrite.name]))
@@ -128,7 +133,7 @@ EVERYWHERE = {
     ("cases", "rewrites"),
     [
         (CASES, {rewrite.name for rewrite in REWRITES}),
-        (PROBLEM_CASES, EVERYWHERE),
+        (PROBLEM_CASES, EVERYWHERE | {"programmatic_launch"}),
         pytest.param(FLASHINFER_CASES, EVERYWHERE, marks=pytest.mark.flashinfer),
     ],
 )
@@ -201,3 +206,11 @@ def test_the_check_notices_a_bound_that_a_launch_exceeds(bench):
     narrow = source.replace("__launch_bounds__(64)", "__launch_bounds__(32)")
     assert narrow != source
     assert bench.check(case, {case.file: narrow}, sizes=1) != ""
+
+
+def test_the_check_notices_an_early_launch_that_does_not_wait(bench):
+    case = case_named("gelu")
+    result = ProgrammaticLaunch().apply(case.program(), ParameterPoint.of(trigger="start"))
+    assert isinstance(result, Applied), result
+    hasty = result.sources[case.file].replace("cudaGridDependencySynchronize();", "")
+    assert "before griddepcontrol.wait" in bench.check(case, {case.file: hasty}, sizes=1)

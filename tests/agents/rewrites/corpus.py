@@ -29,6 +29,7 @@ EXAMPLES = {
     "unroll": ParameterPoint.of(factor=4),
     "launch_geometry": ParameterPoint.of(split=4),
     "launch_bounds": ParameterPoint.of(warps=0),
+    "programmatic_launch": ParameterPoint.of(trigger="start"),
 }
 """A point to ask for where a rewrite offers none, to hear its reason."""
 

@@ -1,6 +1,8 @@
 """Rewritten kernels of the corpus compute what NumPy computes, also on odd and misaligned sizes."""
 
 import dataclasses
+import re
+import subprocess
 from collections import Counter
 
 import numpy as np
@@ -16,10 +18,12 @@ from astra_kernels.agents.rewrites import (
     LaunchBounds,
     LaunchGeometry,
     ParameterPoint,
+    ProgrammaticLaunch,
     Unroll,
     VectorWidth,
     WarpShuffleReduction,
 )
+from astra_kernels.languages.cuda.elf import embedded_cubins
 
 QUICK = (
     ("silu_and_mul", FastMath(), ParameterPoint.of(replace="exp+rcp")),
@@ -37,6 +41,9 @@ QUICK = (
     ("scale_rows", HoistInvariants(), ParameterPoint.of(hoist="div+call+load")),
     ("dequantise_groups", HoistInvariants(), ParameterPoint.of(hoist="div+call+load")),
     ("gated_residual", HoistInvariants(), ParameterPoint.of(hoist="call")),
+    ("silu_and_mul", ProgrammaticLaunch(), ParameterPoint.of(trigger="start")),
+    ("layer_norm", ProgrammaticLaunch(), ParameterPoint.of(trigger="none")),
+    ("tree_softmax", ProgrammaticLaunch(), ParameterPoint.of(trigger="start")),
     ("gelu", Unroll(), ParameterPoint.of(factor=4)),
     ("quantise_rows", Unroll(), ParameterPoint.of(factor=8)),
     ("softmax", LaunchBounds(), ParameterPoint.of(warps=64)),
@@ -105,6 +112,7 @@ def test_all_that_apply_together_are_right(bench):
         "unroll": {"factor": 4},
         "launch_geometry": {"block": 256, "split": 4},
         "launch_bounds": {"warps": 64},
+        "programmatic_launch": {"trigger": "start"},
     }
     for rewrite in (r for r in REWRITES if r.name in points):
         result = rewrite.apply(program, ParameterPoint.of(**points[rewrite.name]))
@@ -128,7 +136,7 @@ EVERYWHERE = {
     ("cases", "rewrites"),
     [
         (CASES, {rewrite.name for rewrite in REWRITES}),
-        (PROBLEM_CASES, EVERYWHERE),
+        (PROBLEM_CASES, EVERYWHERE | {"programmatic_launch"}),
         pytest.param(FLASHINFER_CASES, EVERYWHERE, marks=pytest.mark.flashinfer),
     ],
 )
@@ -201,3 +209,40 @@ def test_the_check_notices_a_bound_that_a_launch_exceeds(bench):
     narrow = source.replace("__launch_bounds__(64)", "__launch_bounds__(32)")
     assert narrow != source
     assert bench.check(case, {case.file: narrow}, sizes=1) != ""
+
+
+def test_the_check_notices_an_early_launch_that_does_not_wait(bench):
+    case = case_named("gelu")
+    result = ProgrammaticLaunch().apply(case.program(), ParameterPoint.of(trigger="start"))
+    assert isinstance(result, Applied), result
+    hasty = result.sources[case.file].replace("cudaGridDependencySynchronize();", "")
+    assert "before griddepcontrol.wait" in bench.check(case, {case.file: hasty}, sizes=1)
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "scale_rows", "silu_and_mul", "gated_residual"])
+def test_the_compiler_moves_no_access_in_front_of_the_wait(bench, tmp_path, name):
+    """Loads of memory that never changes might move over it by the compiler's rules; they must not."""
+    if bench.toolchain.nvdisasm is None:
+        pytest.skip("nvdisasm is not installed")
+    case, orders = case_named(name), []
+    program = case.program()
+    for rewrite, point in (
+        (HoistInvariants(), {"hoist": "div+call+load"}),
+        (CachePolicy(), {"load": "ldg", "store": "stcs"}),
+        (ProgrammaticLaunch(), {"trigger": "start"}),
+    ):
+        result = rewrite.apply(program, ParameterPoint.of(**point))
+        if isinstance(result, Applied):
+            program = program.with_sources(result.sources)
+    library = bench.build(case, program.sources)
+    assert not isinstance(library, str), library
+    for cubin in embedded_cubins(library.read_bytes()):
+        (tmp_path / "kernel.cubin").write_bytes(cubin)
+        command = [str(bench.toolchain.nvdisasm), "-c", str(tmp_path / "kernel.cubin")]
+        listing = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        for kernel in re.split(r"\.section\s+\.text\.", listing)[1:]:
+            opcodes = re.findall(r"/\*[0-9a-f]{4}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)", kernel)
+            touches = [i for i, o in enumerate(opcodes) if o in ("LDG", "STG", "LD", "ST", "RED")]
+            orders.append(opcodes.index("ACQBULK") < min(touches))
+    assert orders
+    assert all(orders)

@@ -18,6 +18,7 @@ from astra_kernels.agents.rewrites import (
     LaunchGeometry,
     ParameterPoint,
     Program,
+    ProgrammaticLaunch,
     Refused,
     Unroll,
     VectorWidth,
@@ -35,6 +36,7 @@ ONCE = [
     CachePolicy(),
     Unroll(),
     LaunchBounds(),
+    ProgrammaticLaunch(),
 ]
 FRAGMENTS = """{ } ( ) [ ] ; , + / * = < > <<< >>> :: # ~ " ' \\ // /* */ int float x i 256 0x1p3f 1.0f
 expf( sqrtf( __restrict__ const out[n] in[n] __ldg( .load( & *in

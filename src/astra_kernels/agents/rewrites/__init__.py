@@ -14,6 +14,7 @@ from astra_kernels.agents.rewrites.program import (
     Refused,
     Rewrite,
 )
+from astra_kernels.agents.rewrites.programmatic_launch import ProgrammaticLaunch
 from astra_kernels.agents.rewrites.unroll import Unroll
 from astra_kernels.agents.rewrites.vector_width import VectorWidth
 from astra_kernels.agents.rewrites.warp_shuffle_reduction import WarpShuffleReduction
@@ -29,6 +30,7 @@ __all__ = [
     "LaunchGeometry",
     "ParameterPoint",
     "Program",
+    "ProgrammaticLaunch",
     "Refused",
     "Rewrite",
     "Unroll",
@@ -47,5 +49,6 @@ REWRITES: tuple[Rewrite, ...] = (
     Unroll(),
     LaunchGeometry(),
     LaunchBounds(),
+    ProgrammaticLaunch(),
 )
 """All rewrites, in the order in which they compose: arithmetic, then memory, then launch."""

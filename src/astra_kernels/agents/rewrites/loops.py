@@ -76,8 +76,7 @@ def canonical(node: Node, scope: Scope) -> str:
         return name if inner is None else canonical(inner, scope)
     if node.type == "call_expression":
         given = node.child_by_field_name("arguments")
-        called = text_of(node.child_by_field_name("function"))
-        if _CAST.fullmatch(called) and given is not None and len(given.named_children) == 1:
+        if is_cast(node) and given is not None:
             return canonical(given.named_children[0], scope)
     number = literal_value(node)
     if number is not None:
@@ -88,6 +87,13 @@ def canonical(node: Node, scope: Scope) -> str:
         parts = [canonical(side, scope) for side in sides]
         return sign.join(sorted(parts) if sign in "+*" else parts)
     return re.sub(r"\s+", "", text_of(node) if node.type == "field_expression" else name)
+
+
+def is_cast(call: Node) -> bool:
+    """Tells whether a call is a cast between numbers, or of a pointer, of one argument."""
+    given = call.child_by_field_name("arguments")
+    called = text_of(call.child_by_field_name("function"))
+    return bool(_CAST.fullmatch(called)) and given is not None and len(given.named_children) == 1
 
 
 def _outer_number(node: Node, scope: Scope) -> str:

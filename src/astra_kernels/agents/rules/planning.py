@@ -94,6 +94,13 @@ TECHNIQUES: tuple[Technique, ...] = (
         expected={"occupancy": 1.08, "memory_latency": 1.02},
         otherwise=1.01,
     ),
+    Technique(
+        name="programmatic_launch",
+        hypothesis="the launch overlaps with the end of the kernel before it",
+        risk="it only shows in a stream of kernels; blocks that wait hold their places",
+        expected={"launch": 1.10, "parallelism": 1.03},
+        otherwise=1.01,
+    ),
 )
 
 _DISCOUNT = 0.1

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from astra_kernels.evaluation.spool import Patience, SpoolHost
 from astra_kernels.jobs.hosting import host_job
 from astra_kernels.jobs.lease import Holder, Leases
 from astra_kernels.jobs.sealed import seal_of, write_sealed
-from astra_kernels.jobs.spool import ATTEMPTS, LEASES, Fault, Spool
+from astra_kernels.jobs.spool import ATTEMPTS, LEASES, Fault, Manifest, Spool
 from astra_kernels.jobs.worker import Orders, Worker
 from astra_kernels.protocols import FreshSeed
 from astra_kernels.records.candidate import Candidate
@@ -86,10 +87,11 @@ def files(directory, *tops):
 
 
 def copy(source, target, path, share=1.0):
-    """As `cp` does it, in place; with a share below 1, killed in between."""
+    """As `cp` does it, in place; below 1 killed in between, a negative share with room for the rest made before."""
     data = (source / path).read_bytes()
+    copied = data[: int(len(data) * abs(share))]
     (target / path).parent.mkdir(parents=True, exist_ok=True)
-    (target / path).write_bytes(data[: int(len(data) * share)])
+    (target / path).write_bytes(copied if share >= 0 else copied.ljust(len(data), b"\0"))
 
 
 def test_all_jobs_are_written_at_once_and_answered_in_order(recorded):
@@ -99,10 +101,11 @@ def test_all_jobs_are_written_at_once_and_answered_in_order(recorded):
 
 THERE = ("spool.json", "jobs", "results", "faults")
 BACK = ("results", "faults")
+SHARES = st.sampled_from([0, 0.4, 0.99, -0.6, 1, 1])
 steps = st.lists(
     st.one_of(
-        st.tuples(st.just("there"), st.integers(0, 99), st.sampled_from([0, 0.4, 0.99, 1, 1])),
-        st.tuples(st.just("back"), st.integers(0, 99), st.sampled_from([0, 0.4, 0.99, 1, 1])),
+        st.tuples(st.just("there"), st.integers(0, 99), SHARES),
+        st.tuples(st.just("back"), st.integers(0, 99), SHARES),
         st.tuples(st.sampled_from(["work", "look", "resume"])),
     ),
     max_size=30,
@@ -348,6 +351,52 @@ def test_a_job_that_cannot_be_used_is_the_users_error(tmp_path, really):
     drain(tmp_path, really)
     with pytest.raises(UserError, match=r"reference\.py"):
         next(evaluations)
+    name, again = end.host.spool.names(), End(tmp_path, end.problem)
+    again.ask(candidates=CANDIDATES[:1])
+    assert jobs_in(tmp_path) == [*name, f"{name[0]}-2"], "what that machine lacked may be there now"
+
+
+def test_a_job_of_another_version_is_left_to_a_worker_that_can_read_it(tmp_path, recorded, capsys):
+    _, run = recorded
+    spool = Spool.create(tmp_path)
+    empty = Manifest(
+        name="a", device="sim:h200", seed=0, hidden_seed=None, written="", astra_version="9.0",
+        sizes={}, sha256={},
+    )  # fmt: skip
+
+    def write(job):
+        job.mkdir(parents=True)
+        (job / "job.json").write_text('{"schema_version": 99}')
+
+    manifest = spool.add(empty, write)
+    drain(tmp_path, run)
+    assert "job a, by Astra 9.0, cannot be read" in capsys.readouterr().err
+    assert spool.result(manifest) is None
+    assert not spool.faults(manifest)
+
+
+@pytest.mark.parametrize("size", ["8k", "40k"])
+def test_a_full_disk_loses_nothing(tmp_path, recorded, size):
+    """A tiny file system: no room for the first job, or for the second."""
+    expected, run = recorded
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", tmp_path]
+    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("cannot mount a file system here")
+    try:
+        end = End(tmp_path)
+        with pytest.raises(MachineFault, match="No space left"):
+            end.ask()
+        before = jobs_in(tmp_path)
+        assert len(before) < 3
+        assert before == end.host.spool.names(), "nothing half-written"
+        subprocess.run(["mount", "-o", "remount,size=9M", tmp_path], check=True)
+        again = End(tmp_path)
+        evaluations = again.ask()
+        assert set(before) <= set(jobs_in(tmp_path))
+        drain(tmp_path, run)
+        assert list(evaluations) == expected
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
 
 
 def test_a_directory_that_is_no_spool_is_refused(tmp_path):

@@ -79,14 +79,21 @@ class SpoolHost:
         return SpooledJob(self, manifest)
 
     def _written(self, first: str, request: JobRequest) -> Manifest:
-        """The job's manifest. Where machines failed on it too often, it is written anew under another name."""
+        """The job's manifest.
+
+        One that came to nothing in an earlier session, by machine faults or because a worker could not use it, is
+        written anew under another name: the worker may have been mended since.
+        """
         name, number = first, 1
         while True:
             try:
                 manifest = self.spool.manifest(name)
             except FileNotFoundError:
                 return self._write(name, request)
-            if len(self.spool.faults(manifest)) < ATTEMPTS or self.result(manifest) is not None:
+            result = self.result(manifest)
+            if result is None and len(self.spool.faults(manifest)) < ATTEMPTS:
+                return manifest
+            if result is not None and result.evaluation is not None:
                 return manifest
             number += 1
             name = f"{first}-{number}"

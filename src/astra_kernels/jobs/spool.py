@@ -114,7 +114,7 @@ class Spool:
             UserError: the directory holds something else, is of a newer version, or cannot be written.
         """
         try:
-            if not directory.exists() or not any(directory.iterdir()):
+            if not directory.exists() or all(p.name[0] == "." for p in directory.iterdir()):
                 write_sealed(directory / MARKER, Marker())
         except MachineFault as fault:
             raise UserError(f"{fault}; choose another spool") from None

@@ -178,7 +178,15 @@ class Worker:
         return self._result(seal, evaluation)
 
     def _evaluate(self, manifest: Manifest, job: Path) -> Mapping[str, object]:
-        spec = read_spec(job)
+        try:
+            spec = read_spec(job)
+        except (
+            UserError
+        ) as error:  # whole, so another version wrote it: not this worker's to answer
+            text = str(error).removeprefix(f"{job}{os.sep}")
+            raise NotWhole(
+                f"job {manifest.name}, by Astra {manifest.astra_version}, cannot be read by {__version__}: {text}"
+            ) from None
         if self._orders.device is not None and self._orders.device != spec.device:
             spec = replace(spec, device=self._orders.device)
             write_spec(job, spec)

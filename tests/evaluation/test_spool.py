@@ -112,9 +112,9 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(steps=steps)
-def test_whatever_the_order_of_copies_the_evaluations_are_the_same(steps, recorded):
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=steps, copied_before=st.booleans())
+def test_whatever_the_order_of_copies_the_evaluations_are_the_same(steps, copied_before, recorded):
     expected, run = recorded
     with tempfile.TemporaryDirectory() as directory:
         here, there = Path(directory, "here"), Path(directory, "there")
@@ -122,6 +122,8 @@ def test_whatever_the_order_of_copies_the_evaluations_are_the_same(steps, record
         end = End(here)
         evaluations = end.ask()
         jobs = files(here, "jobs")
+        for path in [Path("spool.json"), *jobs] if copied_before else []:
+            copy(here, there, path)
         for kind, *choice in steps:
             if kind == "work" and (there / "spool.json").exists():
                 try:

@@ -44,7 +44,7 @@ def source_view(
 ) -> tuple[Excerpt, ...]:
     """Whole files if they all fit, the entry point's first; else it and the definitions that it reaches.
 
-    Excerpts of one file are in the order of its lines.
+    Excerpts of one file are in the order of its lines; the file that is reached first comes first.
     """
     order = [entry_file, *sorted(p for p in sources if p != entry_file)]
     if sum(map(len, sources.values())) <= most_characters:
@@ -55,9 +55,10 @@ def source_view(
         if len(definition.text) <= min(left, _LONGEST):
             found.append(definition)
             left -= len(definition.text)
+    nearest = list(dict.fromkeys(d.path for d in found))
     excerpts = [
         Excerpt(d.path, d.line, d.text, False)
-        for d in sorted(found, key=lambda d: (order.index(d.path), d.line))
+        for d in sorted(found, key=lambda d: (nearest.index(d.path), d.line))
     ]
     return (Excerpt(entry_file, 1, sources[entry_file], True), *excerpts)
 

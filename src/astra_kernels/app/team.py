@@ -84,14 +84,16 @@ def _with_models(engaged: Engagement, models: Models) -> Team:
     strategy = strategy_of(config)
     if config.agents == "single":
         one = SingleAgent(problem, models("coding"), notes=engaged.notes)
-        return Team(one, one, one, one, strategy)
+        return Team(LlmTester(models("testing")), one, one, one, strategy)
     coder: CodingAgent = LlmCoder(problem, models("coding"))
     if config.agents == "hybrid":
         coder = HybridCoder(problem, coder)
     return Team(
         testing=LlmTester(models("testing")),
         profiling=LlmProfiler(problem, models("profiling")),
-        planning=LlmPlanner(problem, models("planning"), notes=engaged.notes),
+        planning=LlmPlanner(
+            problem, models("planning"), plans=max(3, config.plans_per_round), notes=engaged.notes
+        ),
         coding=coder,
         strategy=strategy,
     )

@@ -193,13 +193,14 @@ def test_problems_are_told_whole(path):
 def test_long_sources_start_with_the_entry_file_and_say_what_is_left_out():
     sources = {
         "a.h": "x" * 60_000,
-        "k.cu": '#include "sub/b.h"\n',
-        "sub/b.h": "y" * 40_000,
-        "z.h": "z\n",
+        "k.cu": '#include "sub/b.h"\nint k() { return used(); }\n',
+        "sub/b.h": "// " + "y" * 40_000 + "\nint used() { return 1; }\n",
     }
     for told in (plain_sources(sources, "k.cu"), numbered_sources(sources, "k.cu")):
-        assert told.index("### k.cu") < told.index("### sub/b.h") < told.index("### z.h")
-        assert "### a.h" not in told and "`a.h` (60000 characters)" in told
+        assert told.index("### k.cu") < told.index("# lines 2 to 2 of `sub/b.h`")
+        assert "int used() { return 1; }" in told and "yyy" not in told and "xxx" not in told
+        assert "`a.h` (60000 characters)" in told
+        assert "`sub/b.h` (40029 characters, shown in part)" in told
 
 
 def test_a_fact_that_is_missing_is_an_error():

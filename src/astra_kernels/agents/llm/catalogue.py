@@ -67,7 +67,7 @@ CATALOGUE: tuple[Idea, ...] = (
         "templates for common row lengths, dispatched in the launcher, with a general path for all others",
     ),
     Idea(
-        "dependent_launch",
+        "programmatic_launch",
         "programmatic dependent launch: griddepcontrol.wait after the prologue but before the first global access, "
         "launch_dependents early; it gains between kernels only, a ratio of its own that the times do not hold",
     ),

@@ -1,59 +1,62 @@
-"""A candidate's sources: with line numbers to point at, or as they are to search in."""
+"""A candidate's sources: with line numbers to point at, or as they are to search in.
+
+Of sources that are long together the file of the entry point is shown, and of the others the definitions that it uses.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from astra_kernels.agents.llm.replies.code import written_files
 from astra_kernels.agents.llm.replies.fences import fenced
+from astra_kernels.agents.source_view import Excerpt, source_view
 
-_MOST_CHARACTERS = 64_000
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+_MOST_CHARACTERS = 40_000
 
 
 def plain_sources(sources: Mapping[str, str], entry_file: str) -> str:
-    """The files in the format in which answers write them."""
-    shown, rest = _shown(sources, entry_file)
-    return (written_files(shown) + rest).strip()
+    """The files in the format in which answers write them; parts of files under the lines that they are."""
+    view = source_view(sources, entry_file, _MOST_CHARACTERS)
+    parts = [written_files({e.path: e.text for e in view if e.whole})]
+    parts += [_part(e) for e in view if not e.whole]
+    return "\n".join([*parts, _left_out(sources, view)]).strip()
 
 
 def numbered_sources(sources: Mapping[str, str], entry_file: str) -> str:
-    """The files with a number before every line."""
-    shown, rest = _shown(sources, entry_file)
-    parts = []
-    for path, text in shown.items():
-        lines = text.removesuffix("\n").split("\n")
-        width = len(str(len(lines)))
-        body = "".join(f"{n:>{width}} {line}".rstrip() + "\n" for n, line in enumerate(lines, 1))
-        parts.append(f"### {path}\n{fenced(body, 'cuda')}")
-    return ("\n".join(parts) + rest).strip()
+    """The files, or parts of them, with a number before every line."""
+    view = source_view(sources, entry_file, _MOST_CHARACTERS)
+    parts = [
+        f"### {e.path if e.whole else _lines(e)}\n{fenced(_numbered(e), 'cuda')}" for e in view
+    ]
+    return "\n".join([*parts, _left_out(sources, view)]).strip()
 
 
-def _shown(sources: Mapping[str, str], entry_file: str) -> tuple[dict[str, str], str]:
-    """The entry file, then what it includes, while there is room; and a note of what is left out."""
-    shown: dict[str, str] = {}
-    left_out = []
-    used = 0
-    for path in _by_distance(sources, entry_file):
-        text = sources[path]
-        if shown and used + len(text) > _MOST_CHARACTERS:
-            left_out.append(f"`{path}` ({len(text)} characters)")
-            continue
-        shown[path] = text
-        used += len(text)
-    note = f"\nNot shown, for their length: {', '.join(left_out)}.\n" if left_out else ""
-    return shown, note
+def _part(excerpt: Excerpt) -> str:
+    code = fenced(excerpt.text + "\n", "cuda")
+    return f"#### {_lines(excerpt)}\n{code}"
 
 
-def _by_distance(sources: Mapping[str, str], entry_file: str) -> list[str]:
-    """Paths in the order in which includes reach them from the entry file, then the others by name."""
-    order = [entry_file] if entry_file in sources else []
-    for path in order:
-        for name in _INCLUDE.findall(sources[path]):
-            order += [
-                p
-                for p in sorted(sources)
-                if p not in order and (p == name or p.endswith("/" + name))
-            ]
-    return order + [p for p in sorted(sources) if p not in order]
+def _numbered(excerpt: Excerpt) -> str:
+    lines = excerpt.text.removesuffix("\n").split("\n")
+    width = len(str(excerpt.first_line + len(lines) - 1))
+    return "".join(
+        f"{number:>{width}} {line}".rstrip() + "\n"
+        for number, line in enumerate(lines, excerpt.first_line)
+    )
+
+
+def _lines(excerpt: Excerpt) -> str:
+    last = excerpt.first_line + excerpt.text.removesuffix("\n").count("\n")
+    return f"lines {excerpt.first_line} to {last} of `{excerpt.path}`"
+
+
+def _left_out(sources: Mapping[str, str], view: Sequence[Excerpt]) -> str:
+    """A note of what is not shown."""
+    whole = {e.path for e in view if e.whole}
+    partly = {e.path for e in view} - whole
+    rest = [
+        f"`{path}` ({len(sources[path])} characters{', shown in part' if path in partly else ''})"
+        for path in sorted(sources)
+        if path not in whole
+    ]
+    return f"\nNot shown, for their length: {', '.join(rest)}.\n" if rest else ""

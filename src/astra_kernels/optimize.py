@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from astra_kernels.baseline import agreed_workloads, require_sound_baseline
+from astra_kernels.baseline import lay_groundwork, require_sound_baseline
 from astra_kernels.errors import BudgetSpent, MachineFault
 from astra_kernels.evaluation.confirm import Judge, second_look
 from astra_kernels.protocols import Effort, Evaluator
@@ -29,6 +29,9 @@ from astra_kernels.records.run import (
 from astra_kernels.records.workload import Workload
 from astra_kernels.rounds import Round, Team
 
+Screen = Callable[[Sequence[Candidate], tuple[Workload, ...]], Iterator[Evaluation]]
+"""Judges on a device that is cheap to ask."""
+
 _REMEASURED = 3
 """How many of the fastest are tried again, at most, until one holds."""
 
@@ -44,6 +47,8 @@ class Optimizer:
     journal: Journal
     fresh_seed: Callable[[], int]
     """A seed that nobody could have known before; for the winner's second look."""
+    screen: Screen | None = None
+    """Looks first: what is sure to fail is not judged on the device."""
     elsewhere: Judge | None = None
     """Judges on a second device, where there is one."""
 
@@ -64,7 +69,6 @@ class Optimizer:
             return self.history
         self._judge_baseline()
         try:
-            self._propose_workloads()
             reason = self._search()
         except BudgetSpent as limit:
             reason = str(limit)
@@ -79,7 +83,12 @@ class Optimizer:
         """
         while (reason := self.team.strategy.finished(self.history)) is None:
             current = Round(
-                self.history.rounds_ended + 1, self.config, self.team, self.journal, self._judged
+                self.history.rounds_ended + 1,
+                self.config,
+                self.team,
+                self.journal,
+                self._judged,
+                screen=self._screened if self.screen else None,
             )
             current.run()
             if current.spent is not None:
@@ -95,6 +104,11 @@ class Optimizer:
         except MachineFault as fault:
             self.journal.log(MachineFaulted, candidate="", detail=str(fault))
             raise
+
+    def _screened(self, candidates: Sequence[Candidate]) -> Iterator[Evaluation]:
+        assert self.screen is not None
+        untimed = tuple(w.model_copy(update={"timed": False}) for w in self._workloads())
+        return self.screen(candidates, untimed)
 
     def _evaluate(
         self,
@@ -116,27 +130,34 @@ class Optimizer:
         return (*self.problem.workloads, *self.history.accepted_workloads)
 
     def _judge_baseline(self) -> None:
-        """Refuse a problem whose baseline fails its own reference, before any candidate is made."""
+        """Refuse a problem whose baseline fails its own reference, before any candidate is made.
+
+        It is judged on what the testing agent proposes as well: a proposal counts only where it agrees.
+        """
         if self.history.baseline_evaluation is None:
+            known = (
+                self.history.workloads_proposed
+            )  # and a fault came before the baseline was on record
+            proposals = self.history.accepted_workloads if known else self._proposals()
             baseline = self.problem.baseline
-            evaluation = self._evaluate(baseline, self.problem.workloads)
-            self.journal.log(BaselineEvaluated, candidate=baseline, evaluation=evaluation)
+            found = lay_groundwork(
+                self.problem, proposals, lambda workloads: self._evaluate(baseline, workloads)
+            )
+            if not known:
+                self.journal.log(
+                    WorkloadsProposed,
+                    accepted=found.accepted,
+                    refused=found.refused,
+                    evaluations=found.disagreements,
+                )
+            self.journal.log(BaselineEvaluated, candidate=baseline, evaluation=found.evaluation)
         require_sound_baseline(self.problem, self.history.baseline_evaluation)
 
-    def _propose_workloads(self) -> None:
-        """A proposal counts only after the baseline itself agrees with the reference on it."""
-        if self.history.workloads_proposed:
-            return
-        said: list[Evaluation] = []
-
-        def judged(workloads: tuple[Workload, ...]) -> Evaluation:
-            said.append(self._evaluate(self.problem.baseline, workloads))
-            return said[-1]
-
-        accepted, refused = agreed_workloads(self.team.testing.propose(self.problem), judged)
-        self.journal.log(
-            WorkloadsProposed, accepted=accepted, refused=refused, evaluations=tuple(said)
-        )
+    def _proposals(self) -> tuple[Workload, ...]:
+        try:
+            return self.team.testing.propose(self.problem)
+        except BudgetSpent:  # the first round will say so
+            return ()
 
     def _finish(self, reason: str) -> None:
         """Look at the fastest candidates a second time, with fresh seeds, until one holds."""

@@ -6,7 +6,7 @@ same again: what a rule says is the same, what a model said is in the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -21,7 +21,14 @@ from astra_kernels.protocols import (
     TestingAgent,
 )
 from astra_kernels.records.candidate import Candidate
-from astra_kernels.records.evaluation import Evaluation, Passed
+from astra_kernels.records.evaluation import (
+    BuildFailed,
+    Evaluation,
+    Incorrect,
+    Passed,
+    Rejected,
+    Unsafe,
+)
 from astra_kernels.records.history import Attempt, History
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.plan import Diagnosis, Plan
@@ -37,6 +44,7 @@ from astra_kernels.records.run import (
 _AT_ONCE = 8
 """Plans that are carried out side by side, at most: coders mostly wait for models."""
 
+Judges = Callable[[Sequence[Candidate]], Iterator[Evaluation]]
 Written = tuple[Plan, Candidate]
 Answer = tuple[Candidate, ...] | Refusal | BudgetSpent
 
@@ -60,13 +68,16 @@ class Round:
     config: RunConfig
     team: Team
     journal: Journal
-    judge: Callable[[Sequence[Candidate]], Iterator[Evaluation]]
+    judge: Judges
     """Evaluations in the order of the candidates, each when it is known."""
+    screen: Judges | None = None
+    """The same on a device that is cheap to ask, where there is one."""
     spent: BudgetSpent | None = None
     """Why models could not be asked any more."""
 
     def __post_init__(self) -> None:
         self._known = self._history.before(self.number)
+        self._mending: set[str] = set()
 
     @property
     def _history(self) -> History:
@@ -77,12 +88,12 @@ class Round:
         plans = self._history.plans.get(self.number)
         if plans is None:
             plans = self._planned()
-        going = self._judge(self._written(plans))
-        for _ in range(self.config.repairs if going else 0):
-            mended = self._mended()
-            going = bool(mended) and self._judge(mended)
-            if not going:
-                break
+        waiting = self._screened(self._written(plans))
+        while self.screen and (mended := self._mended()):
+            waiting += self._screened(mended)
+        going = self._judge(waiting)
+        while going and (mended := self._mended()):
+            going = self._judge(mended)
         if self.spent is None and not self._over():
             self.journal.log(RoundEnded, round=self.number)
 
@@ -132,12 +143,17 @@ class Round:
         return self.team.coding.write(plan, parent, self._known)
 
     def _mended(self) -> list[Written]:
-        """One more candidate for each of this round's that failed and has none yet."""
-        own = [a for a in self._history.attempts if a.round == self.number]
-        mended = {a.candidate.parent for a in own}
+        """One more candidate for each of this round's that failed, unless the coder was asked for it before."""
+        own = {a.candidate.id: a for a in self._history.attempts if a.round == self.number}
+        mended = {a.candidate.parent for a in own.values()} | self._mending
         failed = [
-            a for a in own if not isinstance(a.evaluation, Passed) and a.candidate.id not in mended
+            a
+            for identifier, a in own.items()
+            if not isinstance(a.evaluation, Passed)
+            and identifier not in mended
+            and self._times_mended(a, own) < self.config.repairs
         ]
+        self._mending |= {a.candidate.id for a in failed}
         answers = zip(failed, self._asked(self._mend, failed), strict=True)
         return [
             (attempt.plan, candidate)
@@ -146,6 +162,14 @@ class Round:
             for candidate in answer
             if self._is_new(candidate)
         ]
+
+    @staticmethod
+    def _times_mended(attempt: Attempt, own: Mapping[str, Attempt]) -> int:
+        """How many failed attempts of the round it comes from."""
+        count = 0
+        while (before := own.get(attempt.candidate.parent or "")) is not None:
+            attempt, count = before, count + 1
+        return count
 
     def _mend(self, attempt: Attempt) -> Answer:
         answer = self.team.coding.repair(
@@ -182,6 +206,29 @@ class Round:
     def _is_new(self, candidate: Candidate) -> bool:
         return self._known.evaluation_of(candidate.id) is None
 
+    def _screened(self, written: Sequence[Written]) -> list[Written]:
+        """What is left to be judged on the device; what failed before is on record."""
+        waiting = [w for w in written if self._history.evaluation_of(w[1].id) is None]
+        if self.screen is None:
+            return waiting
+        left = []
+        evaluations = self.screen([candidate for _, candidate in waiting])
+        for (plan, candidate), evaluation in zip(waiting, evaluations, strict=True):
+            if fails_surely(evaluation, self.config.screen or ""):
+                self._log_evaluation(plan, candidate, evaluation)
+            else:
+                left.append((plan, candidate))
+        return left
+
+    def _log_evaluation(self, plan: Plan, candidate: Candidate, evaluation: Evaluation) -> None:
+        self.journal.log(
+            CandidateEvaluated,
+            round=self.number,
+            plan=plan,
+            candidate=candidate,
+            evaluation=evaluation,
+        )
+
     def _judge(self, written: Sequence[Written]) -> bool:
         """Judge what has not been judged; False when the strategy says that the search is over."""
         waiting = [w for w in written if self._history.evaluation_of(w[1].id) is None]
@@ -190,13 +237,7 @@ class Round:
             waiting = waiting[: max(0, limit - len(self._history.attempts))]
         evaluations = self.judge([candidate for _, candidate in waiting])
         for (plan, candidate), evaluation in zip(waiting, evaluations, strict=True):
-            self.journal.log(
-                CandidateEvaluated,
-                round=self.number,
-                plan=plan,
-                candidate=candidate,
-                evaluation=evaluation,
-            )
+            self._log_evaluation(plan, candidate, evaluation)
             if self._over():
                 return False
         return self.spent is None
@@ -205,3 +246,19 @@ class Round:
         """Whether the strategy would stop even in the middle of a round."""
         self._history.elapsed_s = self.journal.elapsed_s
         return self.team.strategy.finished(self._history) is not None
+
+
+_ONLY_THERE = frozenset({"not_simulated", "device_to_host", "stream"})
+"""Rules by which a simulated device refuses what it cannot do or see."""
+
+
+def fails_surely(evaluation: Evaluation, screen: str) -> bool:
+    """Whether what failed on the screening device would fail on the other as well.
+
+    A crash or a time-out may be the simulated device's own.
+    """
+    if evaluation.device != screen:
+        return False
+    if isinstance(evaluation, Rejected):
+        return evaluation.rule not in _ONLY_THERE
+    return isinstance(evaluation, BuildFailed | Incorrect | Unsafe)

@@ -11,7 +11,14 @@ from astra_kernels.optimize import Optimizer
 from astra_kernels.protocols import Refusal
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import AxisVar, Definition, OutputSpec
-from astra_kernels.records.evaluation import BuildFailed, Incorrect, Measured, Modelled, Passed
+from astra_kernels.records.evaluation import (
+    BuildFailed,
+    Crashed,
+    Incorrect,
+    Measured,
+    Modelled,
+    Passed,
+)
 from astra_kernels.records.history import History
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.plan import Diagnosis, Plan
@@ -63,6 +70,10 @@ def incorrect(workload):
         mismatches=1,
         elements=1,
     )
+
+
+def crashed():
+    return Crashed(device="sim:h200", stage="correctness", detail="code 801")
 
 
 @dataclass
@@ -171,7 +182,7 @@ def test_a_whole_run_in_order():
     table = Table({"a": passed(1.5), "b": passed(1.3)})
     history = optimizer(Roles(["a", "b"]), table, budget=Budget(rounds=2), events=events).run()
     assert kinds(events) == [
-        "run_started", "baseline_evaluated", "workloads_proposed",
+        "run_started", "workloads_proposed", "baseline_evaluated",
         "diagnosed", "planned", "candidate_evaluated", "round_ended",
         "diagnosed", "planned", "candidate_evaluated", "round_ended",
         "winner_remeasured", "run_finished",
@@ -194,7 +205,7 @@ def test_a_baseline_that_fails_is_refused_before_any_candidate():
     events = []
     with pytest.raises(ProblemError, match=r"y\[0\] is 2, expected 1.*reference.py is wrong"):
         optimizer(Roles(["a"]), Table({"0": incorrect("w")}), events=events).run()
-    assert kinds(events) == ["run_started", "baseline_evaluated"]
+    assert kinds(events) == ["run_started", "workloads_proposed", "baseline_evaluated"]
 
 
 def test_a_proposal_counts_only_when_the_baseline_agrees():
@@ -462,3 +473,70 @@ def test_a_beam_ends_when_nothing_is_left():
     history, _ = beam({"0c": passed(1.4)}, rounds=50)
     assert history.finished.reason == "nothing left to try"
     assert len(history.attempts) == 3
+
+
+def on_screen(outcomes):
+    """Judges by a table on a simulated device; what is asked for is kept."""
+    asked = []
+
+    def screen(candidates, workloads):
+        assert not any(w.timed for w in workloads)
+        for candidate in candidates:
+            asked.append(candidate.sources["k.cu"])
+            yield outcomes.get(asked[-1], passed(1.0))
+
+    return screen, asked
+
+
+def test_what_fails_on_the_screening_device_is_mended_before_anything_is_judged_on_the_other():
+    screen, seen = on_screen({"a": incorrect("w"), "c": crashed()})
+    table = Table({})
+    run = optimizer(Menders([["a", "b", "c"]]), table, budget=Budget(rounds=1), screen="sim:h200")
+    run.screen = screen
+    history = run.run()
+    assert seen == ["a", "b", "c", "a+"]
+    assert [t for t, _, seed in table.asked if t != "0"] == ["b", "c", "a+"], (
+        "a crash may be the simulator's"
+    )
+    assert [(a.candidate.sources["k.cu"], a.evaluation.outcome) for a in history.attempts] == [
+        ("a", "incorrect"),
+        ("b", "passed"),
+        ("c", "passed"),
+        ("a+", "passed"),
+    ]
+
+
+@pytest.mark.parametrize("repairs", [0, 1, 2])
+def test_repairs_are_counted_over_both_devices(repairs):
+    screen, _ = on_screen({"a": incorrect("w")})
+    failing = BuildFailed(device="cuda:0", messages=())
+    table = Table({"a+": failing, "a++": failing, "a+++": failing})
+    budget = Budget(rounds=1)
+    run = optimizer(Menders(["a"]), table, budget=budget, screen="sim:h200", repairs=repairs)
+    run.screen = screen
+    texts = [a.candidate.sources["k.cu"] for a in run.run().attempts]
+    assert texts == ["a", "a+", "a++"][: repairs + 1]
+
+
+class Stubborn(Roles):
+    """Mends everything into the same text, or refuses; counts how often it is asked."""
+
+    def repair(self, plan, failed, evaluation, history):
+        self.parents.append(failed.sources["k.cu"])
+        if failed.sources["k.cu"] == "b":
+            return Refusal("no")
+        return Candidate(sources={"k.cu": "c"}, parent=failed.id)
+
+
+@pytest.mark.parametrize("screened", [False, True])
+def test_a_coder_is_asked_once_to_mend_a_candidate_whatever_it_says(screened):
+    texts = ["a", "b", "c"]
+    roles = Stubborn([texts])
+    run = optimizer(
+        roles, Table(dict.fromkeys(texts, incorrect("w"))), budget=Budget(rounds=1), repairs=9
+    )
+    if screened:
+        run.screen, _ = on_screen(dict.fromkeys(texts, incorrect("w")))
+    history = run.run()
+    assert roles.parents[1:] == texts
+    assert [a.candidate.sources["k.cu"] for a in history.attempts] == texts

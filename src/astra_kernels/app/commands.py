@@ -22,7 +22,7 @@ from astra_kernels.app.live import watcher
 from astra_kernels.app.modes import resolved
 from astra_kernels.app.render import Judged
 from astra_kernels.app.runs import Run, continue_run, read_run, show_notes, start_run
-from astra_kernels.baseline import agreed_workloads, require_sound_baseline
+from astra_kernels.baseline import lay_groundwork, require_sound_baseline
 from astra_kernels.errors import AstraError, MachineFault, UserError
 from astra_kernels.evaluation.confirm import second_look
 from astra_kernels.importers.problem_dir import load_candidate, load_problem
@@ -165,15 +165,13 @@ def _judge(request: JudgeRequest, problem: Problem, *, as_json: bool) -> int:
         def evaluate(candidate: Candidate, workloads: tuple[Workload, ...]) -> Evaluation:
             return evaluator.evaluate(candidate, workloads, request.seed, "confirm")
 
-        baseline = evaluate(problem.baseline, problem.workloads)
-        require_sound_baseline(problem, baseline)
+        proposals = testing_agent().propose(problem) if named else ()
+        ground = lay_groundwork(problem, proposals, lambda w: evaluate(problem.baseline, w))
+        require_sound_baseline(problem, ground.evaluation)
         if not named:
-            judged.append(Judged("baseline", problem.baseline, baseline))
+            judged.append(Judged("baseline", problem.baseline, ground.evaluation))
         else:
-            more, _ = agreed_workloads(
-                testing_agent().propose(problem), lambda w: evaluate(problem.baseline, w)
-            )
-            workloads = (*problem.workloads, *more)
+            workloads = (*problem.workloads, *ground.accepted)
             candidates = [candidate for _, candidate in named]
             evaluations = evaluator.evaluate_all(candidates, workloads, request.seed, "confirm")
             judged += [Judged(n, c, e) for (n, c), e in zip(named, evaluations, strict=True)]
@@ -198,12 +196,14 @@ def confirm(request: JudgeRequest, *, as_json: bool) -> int:
             return evaluator.evaluate(judged, workloads, fresh_seed(), "confirm")
 
         try:
-            require_sound_baseline(problem, judge(problem.baseline, _untimed(problem.workloads)))
-            more, _ = agreed_workloads(
-                testing_agent().propose(problem), lambda w: judge(problem.baseline, w)
+            ground = lay_groundwork(
+                problem,
+                testing_agent().propose(problem),
+                lambda w: judge(problem.baseline, _untimed(w)),
             )
+            require_sound_baseline(problem, ground.evaluation)
             elsewhere = judge_elsewhere(evaluator, request.where, device)
-            workloads = (*problem.workloads, *more)
+            workloads = (*problem.workloads, *ground.accepted)
             look = second_look(problem, candidate, workloads, judge, elsewhere)
         except MachineFault as fault:
             look = SecondLook(evaluation=None, trouble=(f"the machine failed: {fault}",))

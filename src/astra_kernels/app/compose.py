@@ -20,7 +20,7 @@ from astra_kernels.evaluation.local import LocalHost
 from astra_kernels.evaluation.spool import Patience, SpoolHost
 from astra_kernels.jobs.hosting import job_environment
 from astra_kernels.jobs.spool import Spool
-from astra_kernels.optimize import Optimizer
+from astra_kernels.optimize import Optimizer, Screen
 from astra_kernels.protocols import FreshSeed, TestingAgent
 from astra_kernels.records.history import History
 from astra_kernels.records.journal import Journal
@@ -158,6 +158,19 @@ def testing_agent() -> TestingAgent:
 
 
 @contextmanager
+def screen_of(engaged: Engagement) -> Iterator[Screen | None]:
+    """The simulated device of this machine that candidates have to pass first, where the run has one."""
+    device = engaged.config.screen
+    if device is None:
+        yield None
+        return
+    with local_evaluator(engaged.problem, device, engaged.data_root) as evaluator:
+        yield lambda candidates, workloads: evaluator.evaluate_all(
+            candidates, workloads, engaged.config.seed, "search"
+        )
+
+
+@contextmanager
 def optimizer(
     engaged: Engagement,
     evaluator: HostedEvaluator,
@@ -174,7 +187,7 @@ def optimizer(
     config = engaged.config
     if history.baseline_evaluation is not None:
         evaluator.learn_baseline(history.baseline_evaluation, config.seed)
-    with team_of(engaged, journal) as team:
+    with team_of(engaged, journal) as team, screen_of(engaged) as screen:
         yield Optimizer(
             problem=engaged.problem,
             config=config,
@@ -182,5 +195,6 @@ def optimizer(
             evaluator=evaluator,
             journal=journal,
             fresh_seed=fresh_seed,
+            screen=screen,
             elsewhere=judge_elsewhere(evaluator, where or Whereabouts(), config.device),
         )

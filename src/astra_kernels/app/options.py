@@ -41,6 +41,7 @@ class SearchOptions:
         plans_per_round: Plans that are carried out in one round; the default depends on agents and strategy.
         candidates_per_round: Candidates that are judged in one round; the default depends on agents and strategy.
         repairs: How often a model may mend a candidate that failed.
+        screen: A simulated device such as `sim:h200` that candidates have to pass before they are judged on a GPU.
         replace_always: With `linear`, start from the newest candidate even if it failed, as the paper does.
     """
 
@@ -49,6 +50,7 @@ class SearchOptions:
     plans_per_round: int | None = None
     candidates_per_round: int | None = None
     repairs: int = 1
+    screen: str | None = None
     replace_always: Annotated[bool, Parameter(negative="")] = False
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from astra_kernels.app.runs import read_notes, read_run
+from astra_kernels.app.runs import PROBLEM, read_notes, read_run
 from astra_kernels.app.team import Engagement, team_of
 from astra_kernels.errors import AstraError, RunError
 from astra_kernels.evaluation.replay import ReplayEvaluator
@@ -43,11 +43,12 @@ def replay(directory: Path) -> Replayed:
     recorded = RunStore.open(directory).events()
     config = run.history.config
     assert config is not None, "read_run refuses such a log"
-    engaged = Engagement(run.problem, _answering(config, directory), read_notes(directory))
+    answering = _answering(config, directory)
+    engaged = Engagement(run.problem, answering, directory / PROBLEM, read_notes(directory))
     evaluator = ReplayEvaluator.from_events(recorded)
     events = recorded[:1]
     journal = Journal(History.fold(events), events.append)
-    fault = ""
+    fault, screen = "", config.screen
     with team_of(engaged, journal) as team:
         loop = Optimizer(
             problem=run.problem,
@@ -56,6 +57,7 @@ def replay(directory: Path) -> Replayed:
             evaluator=evaluator,
             journal=journal,
             fresh_seed=lambda: 0,
+            screen=(lambda c, _: evaluator.screened(c, screen)) if screen else None,
             elsewhere=evaluator.elsewhere if _has_second_device(recorded) else None,
         )
         try:

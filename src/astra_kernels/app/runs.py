@@ -98,7 +98,7 @@ def continue_run(directory: Path, watch: Watch, where: Whereabouts, *, resumed: 
             write(RunResumed(at=_now(), elapsed_s=run.history.elapsed_s, astra_version=__version__))
         data = directory / PROBLEM
         with evaluator_at(where, run.problem, config.device, data, safety=True) as evaluator:
-            engaged = Engagement(run.problem, config, read_notes(directory))
+            engaged = Engagement(run.problem, config, data, read_notes(directory))
             with optimizer(engaged, evaluator, run.history, write, where) as loop:
                 loop.run()
     write_best(run)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astra_kernels.agents.rules.coding import RuleCoder
@@ -31,6 +32,8 @@ class Engagement:
     problem: Problem
     config: RunConfig
     """As the run has it, but for the models, which a replay answers for."""
+    data_root: Path
+    """Where the problem's files lie."""
     notes: str = ""
     """What planners hear of earlier runs."""
 

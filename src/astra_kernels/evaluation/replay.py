@@ -92,6 +92,19 @@ class ReplayEvaluator:
             raise said
         return said
 
+    def screened(self, candidates: Sequence[Candidate], screen: str) -> Iterator[Evaluation]:
+        """What a screening device said, where that was the end of it; else what was said later."""
+        for candidate in candidates:
+            known = self.recorded[candidate.id, "search"]
+            said = known[0] if known else None
+            if said is None or isinstance(said, UserError):
+                raise MachineFault(
+                    f"no recorded evaluation of candidate {candidate.id} ({candidate.title})"
+                )
+            if said.device == screen and len(known) > 1:
+                known.popleft()
+            yield said
+
     def elsewhere(self, candidate: Candidate, workloads: tuple[Workload, ...]) -> Evaluation:
         """What the second device said.
 

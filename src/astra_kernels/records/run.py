@@ -56,6 +56,8 @@ class RunConfig(Record):
     """How often a coder may mend a candidate that failed."""
     memory: bool = True
     """Whether planners hear what came of techniques in earlier runs."""
+    screen: str | None = None
+    """A simulated device that candidates have to pass first, where jobs on the device are dear."""
     budget: Budget = Budget()
     candidates_per_round: int = Field(3, ge=1)
     """Points of the chosen technique that are tried in one round."""

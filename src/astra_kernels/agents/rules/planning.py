@@ -54,12 +54,14 @@ TECHNIQUES: tuple[Technique, ...] = (
         expected={"special_functions": 1.20, "instruction_issue": 1.15},
         otherwise=1.05,
     ),
+    # Modelled to bring next to nothing on the examples (docs/rewrites.md), where they apply: cache
+    # policies, unrolling, launch bounds and early launches wait for second tries of the first three.
     Technique(
         name="cache_policy",
         hypothesis="streams that are read or written once leave the caches to data that is used again",
         risk="data that is needed again comes from further away; the compiler may have seen it already",
-        expected={"memory_bandwidth": 1.03, "memory_latency": 1.02},
-        otherwise=1.01,
+        expected={"memory_bandwidth": 1.004},
+        otherwise=1.003,
     ),
     Technique(
         name="warp_shuffle_reduction",
@@ -84,22 +86,22 @@ TECHNIQUES: tuple[Technique, ...] = (
         name="unroll",
         hypothesis="loads of several iterations are under way at once, and the loop costs fewer instructions",
         risk="more registers; short rows never reach the unrolled part",
-        expected={"memory_latency": 1.10, "occupancy": 1.05, "instruction_issue": 1.03},
-        otherwise=1.01,
+        expected={"memory_latency": 1.01, "occupancy": 1.005},
+        otherwise=1.003,
     ),
     Technique(
         name="launch_bounds",
         hypothesis="registers fit the block that is launched, so that more blocks are resident",
         risk="too tight a bound spills registers to local memory",
-        expected={"occupancy": 1.08, "memory_latency": 1.02},
-        otherwise=1.01,
+        expected={"occupancy": 1.005},
+        otherwise=1.003,
     ),
     Technique(
         name="programmatic_launch",
         hypothesis="the launch overlaps with the end of the kernel before it",
         risk="it only shows in a stream of kernels; blocks that wait hold their places",
-        expected={"launch": 1.10, "parallelism": 1.03},
-        otherwise=1.01,
+        expected={"launch": 1.10},
+        otherwise=1.003,
     ),
 )
 

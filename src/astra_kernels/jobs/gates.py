@@ -34,6 +34,7 @@ from astra_kernels.jobs.timing import Contest
 from astra_kernels.languages.cuda.outcome import BuildFailure, Built
 from astra_kernels.records.evaluation import (
     Evaluation,
+    Measured,
     Passed,
     Rejected,
     SafetyCheck,
@@ -308,10 +309,18 @@ class Gates:
             return gate
         self._facts.update(gate.facts)
         if self._spec.profile:
-            gate.profiles, remark = profile(self._bench, rivals[1], workloads, gate.kernels)
-            gate.remarks += [remark] if remark else []
+            self._profile(gate, rivals[1], workloads)
             self._passed("profile")
         return gate
+
+    def _profile(self, gate: TimeGate, subject: Subject, workloads: Sequence[WorkloadSpec]) -> None:
+        """Counters take longer than all other gates together: of a slower kernel nobody asks for them."""
+        timing = gate.geomean
+        if isinstance(timing, Measured) and timing.ratio_high < 1.0:
+            gate.remarks.append("no profile: slower than the baseline")
+            return
+        gate.profiles, remark = profile(self._bench, subject, workloads, gate.kernels)
+        gate.remarks += [remark] if remark else []
 
     def _row(
         self, workload: WorkloadSpec, checked: Checked, known: Known, times: TimeGate

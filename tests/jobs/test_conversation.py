@@ -8,6 +8,7 @@ from astra_kernels.devices.device import CallReport, Fault, Launch
 from astra_kernels.jobs.claims import call_report, timing_report
 from astra_kernels.jobs.conversation import Conversation, Seal
 from astra_kernels.jobs.wire import Call, Event, Request, Tampered, decode_event
+from astra_kernels.records.evaluation import LineProfile
 
 KEY = b"k" * 32
 REPORT = {"code": 0, "fault": None, "launches": [], "notes": []}
@@ -134,6 +135,7 @@ LAUNCH = {
     "metrics": {"dram__bytes_read.sum": 64},
     "modelled_us": 2.5,
     "sampled_blocks": [4, 16],
+    "lines": [{"file": "k.cu", "line": 3, "metrics": {"inst_executed": 5}}],
 }
 FAULT = {"kind": "error", "message": "m", "kernel": "", "block": None, "thread": None}
 FAULT |= {"file": None, "line": None}
@@ -155,6 +157,7 @@ def test_a_report_is_read():
                 metrics={"dram__bytes_read.sum": 64},
                 modelled_us=2.5,
                 sampled_blocks=(4, 16),
+                lines=(LineProfile(file="k.cu", line=3, metrics={"inst_executed": 5}),),
             ),
         ),
     )
@@ -186,6 +189,10 @@ def test_a_report_is_read():
                 {"modelled_us": -1.0},
                 {"modelled_us": float("nan")},
                 {"sampled_blocks": [4, 17]},
+                {"lines": [{"file": "k.cu", "line": -1, "metrics": {}}]},
+                {"lines": [{"file": "k.cu", "line": 1, "metrics": {"x": "1"}}]},
+                {"lines": [{"file": 3, "line": 1, "metrics": {}}]},
+                {"lines": [{"file": "k.cu", "line": 1, "metrics": {}}] * 65},
                 {"sampled_blocks": [0, 16]},
                 {"model_error": 0.0},
             )

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from astra_kernels.records.evaluation import LineProfile
+
 Dim3 = tuple[int, int, int]
 
 
@@ -50,6 +52,8 @@ class Launch:
     metrics: Mapping[str, float]
     modelled_us: float | None = None
     sampled_blocks: tuple[int, int] | None = None
+    lines: tuple[LineProfile, ...] = ()
+    """The busiest source lines first."""
 
 
 @dataclass(frozen=True, kw_only=True)

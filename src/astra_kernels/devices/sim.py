@@ -19,7 +19,7 @@ from astra_kernels.devices.device import (
     c_value,
 )
 from astra_kernels.devices.host_guard import GuardedSimulator
-from astra_kernels.devices.sim_metrics import launch_metrics
+from astra_kernels.devices.sim_metrics import launch_metrics, line_profiles
 from astra_kernels.errors import SetupError, UserError
 from astra_kernels.simulator import Fault as SimulatedFault
 from astra_kernels.simulator import (
@@ -167,6 +167,7 @@ class SimulatedDevice:
             metrics=launch_metrics(launch, machine, resources, modelled),
             modelled_us=None if modelled is None else modelled.device_us,
             sampled_blocks=(launch.executed_blocks, launch.blocks) if launch.sampled else None,
+            lines=line_profiles(launch),
         )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from astra_kernels.simulator import Launch, Machine, ModelledTime, Resources
+from astra_kernels.records.evaluation import LineProfile
+from astra_kernels.simulator import Launch, LineCounters, Machine, ModelledTime, Resources
 
 _WARP = 32
 _SCHEDULERS = 4
 _SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
 _COUNT = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+_MOST_LINES = 16
 
 
 def launch_metrics(
@@ -53,3 +55,29 @@ def _warps_active(launch: Launch, machine: Machine, modelled: ModelledTime) -> f
     available = launch.blocks * per_block / machine.multiprocessors
     most = machine.max_threads_per_sm / _WARP
     return 100 * min(modelled.occupancy.warps_per_sm, available) / most
+
+
+def line_profiles(launch: Launch) -> tuple[LineProfile, ...]:
+    """The source lines that execute most warp instructions or move most sectors, the busiest first."""
+    if launch.counters is None:
+        return ()
+    lines = launch.counters.lines
+    busiest = sorted(lines, key=lambda at: (-_work(lines[at]), at.file, at.line))
+    return tuple(
+        LineProfile(file=at.file, line=at.line, metrics=_by_name(lines[at]))
+        for at in busiest[:_MOST_LINES]
+    )
+
+
+def _work(counted: LineCounters) -> int:
+    return counted.warp_instructions + counted.global_sectors + counted.shared_wavefronts
+
+
+def _by_name(counted: LineCounters) -> dict[str, float]:
+    named = {
+        "inst_executed": counted.warp_instructions,
+        "l1tex__t_requests_pipe_lsu_mem_global.sum": counted.global_requests,
+        "l1tex__t_sectors_pipe_lsu_mem_global.sum": counted.global_sectors,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": counted.shared_wavefronts,
+    }
+    return {name: value for name, value in named.items() if value}

@@ -9,8 +9,10 @@ from typing import Any
 from astra_kernels.devices.device import CallReport, Dim3, Fault, Launch
 from astra_kernels.jobs.conversation import is_number
 from astra_kernels.jobs.wire import Tampered, Turn
+from astra_kernels.records.evaluation import LineProfile
 
 _LARGEST_INT = 1 << 62
+_MOST_LINES = 64
 
 
 def call_report(data: Mapping[str, Any]) -> CallReport:
@@ -68,6 +70,7 @@ def _launch(raw: object) -> Launch:
         metrics=metrics,
         modelled_us=modelled,
         sampled_blocks=None if sampled is None else _pair(sampled),
+        lines=_line_profiles(data["lines"]),
     )
     blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     if launch.sampled_blocks is not None:
@@ -75,6 +78,22 @@ def _launch(raw: object) -> Launch:
         if not 0 < executed <= total or total != blocks:
             raise Tampered("the sample of a launch does not fit its grid")
     return launch
+
+
+def _line_profiles(raw: object) -> tuple[LineProfile, ...]:
+    if not isinstance(raw, list | tuple) or len(raw) > _MOST_LINES:
+        raise Tampered("the source lines of a launch are no short list")
+    return tuple(_line_profile(line) for line in raw)
+
+
+def _line_profile(raw: object) -> LineProfile:
+    data = _fields(raw, LineProfile)
+    file, metrics = data["file"], data["metrics"]
+    if not isinstance(file, str) or not isinstance(metrics, dict):
+        raise Tampered("a source line of a launch has fields of a wrong type")
+    if not all(is_number(value) for value in metrics.values()):
+        raise Tampered("a counter of a source line is no finite number")
+    return LineProfile(file=file, line=_count(data["line"]), metrics=metrics)
 
 
 @dataclass(frozen=True, kw_only=True)

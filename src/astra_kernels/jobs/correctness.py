@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -251,15 +252,14 @@ def _verdict(
     uuid = prepared.workload.uuid
     failure = _fault(report, uuid, bench.spec.limits.correctness_s)
     if isinstance(failure, Unsafe) and failure.file is not None:
-        file = failure.file.removeprefix(subject.source_root).lstrip("/")
-        failure = replace(failure, file=file)
+        failure = replace(failure, file=_source_name(failure.file, subject.source_root))
     if failure is not None:
         return failure
     if bench.simulated and not report.launches and produces(bench.spec, prepared.workload):
         return Rejected(device="", rule="no_kernel", detail=f"{uuid}: {_NO_KERNEL}")
     if prepared.checked and any(x.sampled_blocks is not None for x in report.launches):
         raise Tampered("a sample of blocks was reported for a call that ran in full")
-    checked.launches[uuid] = report.launches
+    checked.launches[uuid] = tuple(_named(x, subject.source_root) for x in report.launches)
     checked.notes.update(dict.fromkeys(report.notes))
     if not prepared.checked:
         checked.accuracy[uuid] = ()
@@ -271,6 +271,19 @@ def _verdict(
     checked.oracle = bench.expected(prepared).oracle
     checked.accuracy[uuid] = accuracy
     return failure
+
+
+def _named(launch: Launch, source_root: str) -> Launch:
+    """The launch with its lines named by their sources, not by where those lay when they were compiled."""
+    lines = tuple(replace(at, file=_source_name(at.file, source_root)) for at in launch.lines)
+    return replace(launch, lines=lines)
+
+
+def _source_name(file: str, source_root: str) -> str:
+    """A candidate's own file by its path among the sources, any other by its last part."""
+    path = Path(file)
+    inside = source_root and path.is_relative_to(source_root)
+    return str(path.relative_to(source_root)) if inside else path.name
 
 
 def _fault(report: CallReport, uuid: str, limit_s: float) -> Evaluation | None:

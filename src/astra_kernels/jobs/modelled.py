@@ -81,4 +81,5 @@ def _profile(launch: Launch) -> KernelProfile:
         metrics=dict(launch.metrics),
         source="simulated",
         sampled_blocks=launch.sampled_blocks,
+        lines=launch.lines,
     )

@@ -56,6 +56,16 @@ class OutputAccuracy:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LineProfile:
+    """What the instructions of one source line did in a launch."""
+
+    file: str
+    line: int
+    metrics: Mapping[str, float]
+    """`inst_executed` is warp instructions; others by Nsight Compute's names."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class KernelProfile:
     """Counters of one kernel launch, by Nsight Compute's metric names where the meaning is the same."""
 
@@ -67,6 +77,8 @@ class KernelProfile:
     source: Literal["simulated", "ncu", "static"]
     sampled_blocks: tuple[int, int] | None = None
     """(executed, total) when only a sample of the blocks ran and the counters are scaled up."""
+    lines: tuple[LineProfile, ...] = ()
+    """The busiest source lines first; empty where the device does not count by line."""
 
 
 @dataclass(frozen=True, kw_only=True)

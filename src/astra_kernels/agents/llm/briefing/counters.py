@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from astra_kernels.agents.llm.briefing.tables import number, short, table
-from astra_kernels.records.evaluation import KernelProfile, Passed
+from astra_kernels.records.evaluation import KernelProfile, Measured, Modelled, Passed
 from astra_kernels.records.techniques import proven
 
 REGISTERS = "launch__registers_per_thread"
@@ -24,7 +24,28 @@ def counters_text(evaluation: Passed) -> str:
         ("dynamic shared bytes", *(str(p.dynamic_shared_bytes) for _, p in launches)),
         *((n, *(number(p.metrics.get(n)) for _, p in launches)) for n in used),
     ]
-    return table(("counter", *(uuid for uuid, _ in launches)), rows)
+    return table(("counter", *(uuid for uuid, _ in launches)), rows) + lines_text(evaluation)
+
+
+def lines_text(evaluation: Passed) -> str:
+    """The busiest source lines of the slowest launch that was counted by line; empty where none was."""
+    counted = [
+        (w.timing.candidate_us, w.uuid, p)
+        for w in evaluation.workloads
+        if isinstance(w.timing, Measured | Modelled) and not w.hidden
+        for p in w.profiles
+        if p.lines
+    ]
+    if not counted:
+        return ""
+    _, workload, profile = max(counted, key=lambda c: c[0])
+    names = sorted({name for line in profile.lines for name in line.metrics})
+    rows = [
+        (f"`{line.file}:{line.line}`", *(number(line.metrics.get(name)) for name in names))
+        for line in profile.lines
+    ]
+    head = f"Busiest lines of {short(profile.kernel, 60)} on {workload}:"
+    return f"\n\n{head}\n\n{table(('line', *names), rows)}"
 
 
 def compiled_text(evaluation: Passed) -> str:

@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from tests.tiers import with_sample
+
 from .conftest import KERNEL
 
 LAUNCH = "128, 0, stream"
@@ -27,7 +29,9 @@ def verdicts(result):
     return {name: claim["verdict"] for name, claim in result["claims"].items()}
 
 
-@pytest.mark.parametrize("threads", [512, 32], ids=["modelled faster", "modelled slower"])
+@pytest.mark.parametrize(
+    "threads", with_sample([512, 32], 0), ids=["modelled faster", "modelled slower"]
+)
 def test_a_modelled_time_confirms_nothing(confirm, threads):
     code, result = confirm(LAUNCH, f"{threads}, 0, stream")
     assert (code, result["verdict"]) == (1, "not established")

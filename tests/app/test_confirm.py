@@ -50,12 +50,14 @@ def test_a_wrong_candidate_is_refuted(confirm):
     assert result["reasons"][0].startswith("correct: incorrect on ")
 
 
+@pytest.mark.full
 def test_an_unsafe_candidate_is_refuted(confirm):
     code, result = confirm("i < columns", "i <= columns")
     assert (code, result["verdict"]) == (1, "refuted")
     assert verdicts(result)["safe"] == "failed"
 
 
+@pytest.mark.full
 def test_seeds_are_drawn_anew(confirm):
     results = [confirm(LAUNCH, "256, 0, stream")[1] for _ in range(2)]
     seeds = [{w["seed"] for w in r["evaluation"]["workloads"] if not w["hidden"]} for r in results]

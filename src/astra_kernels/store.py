@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from astra_kernels.errors import MachineFault, RunError
 from astra_kernels.records.run import Event
@@ -28,7 +28,7 @@ from astra_kernels.records.run import Event
 EVENTS = "events.jsonl"
 SOURCES = "sources"
 TEXTS = "texts"
-_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
 
 
 class RunStore:

@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from tests.tiers import with_sample
+
 from .conftest import KERNEL
 
 LAUNCH = "128, 0, stream"
@@ -27,7 +29,9 @@ def verdicts(result):
     return {name: claim["verdict"] for name, claim in result["claims"].items()}
 
 
-@pytest.mark.parametrize("threads", [512, 32], ids=["modelled faster", "modelled slower"])
+@pytest.mark.parametrize(
+    "threads", with_sample([512, 32], 0), ids=["modelled faster", "modelled slower"]
+)
 def test_a_modelled_time_confirms_nothing(confirm, threads):
     code, result = confirm(LAUNCH, f"{threads}, 0, stream")
     assert (code, result["verdict"]) == (1, "not established")
@@ -46,12 +50,14 @@ def test_a_wrong_candidate_is_refuted(confirm):
     assert result["reasons"][0].startswith("correct: incorrect on ")
 
 
+@pytest.mark.full
 def test_an_unsafe_candidate_is_refuted(confirm):
     code, result = confirm("i < columns", "i <= columns")
     assert (code, result["verdict"]) == (1, "refuted")
     assert verdicts(result)["safe"] == "failed"
 
 
+@pytest.mark.full
 def test_seeds_are_drawn_anew(confirm):
     results = [confirm(LAUNCH, "256, 0, stream")[1] for _ in range(2)]
     seeds = [{w["seed"] for w in r["evaluation"]["workloads"] if not w["hidden"]} for r in results]

@@ -69,7 +69,7 @@ def test_a_run_that_is_killed_while_it_waits_goes_on(repository, start, astra, w
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"] == "1 rounds done"
     tried = evaluated(tmp_path / "run")
-    assert len(tried) == len(set(tried)) == 3
+    assert len(tried) == len(set(tried)) >= 3
     asked = jobs(tmp_path / "moved")
     assert len(asked) == 2 + len(tried), "no job is submitted twice"
     assert str(tmp_path) not in (tmp_path / "run" / "events.jsonl").read_text()

@@ -9,9 +9,9 @@ from astra_kernels.records.definition import Definition
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.solution import SolutionSpec
 from astra_kernels.records.workload import RandomInput, ScalarInput, Workload
-from tests.jobs.conftest import build_cache, toolchain
+from tests.jobs.conftest import toolchain
 
-__all__ = ["build_cache", "toolchain"]
+__all__ = ["toolchain"]
 
 KERNEL = r"""
 #include <cuda_runtime.h>

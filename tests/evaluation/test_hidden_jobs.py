@@ -14,6 +14,7 @@ from astra_kernels.evaluation.redaction import redacted
 from astra_kernels.jobs.hidden import yardstick
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.evaluation import OutputAccuracy, Passed
+from tests.tiers import with_sample
 
 from .conftest import KERNEL, REFERENCE, edited, norm_problem
 
@@ -30,8 +31,8 @@ WRONG = {
 SLOWER = edited("row[i] * scale * weight[i]", "weight[i] * (row[i] * scale)")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("seed", with_sample([1, 2], 0))
+@pytest.mark.parametrize("name", with_sample(WRONG, 0, 2, 3))
 def test_what_public_workloads_miss_is_caught(judge, name, seed):
     assert isinstance(judge(WRONG[name], hidden_seed=None), Passed), (
         "every public workload is right"
@@ -42,7 +43,7 @@ def test_what_public_workloads_miss_is_caught(judge, name, seed):
     assert outcome.hidden == drawn[outcome.workload]
 
 
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", with_sample(range(1, 6), 0))
 def test_an_honest_kernel_passes(judge, seed):
     outcome = judge(SLOWER, hidden_seed=seed)
     assert isinstance(outcome, Passed), outcome
@@ -55,12 +56,15 @@ def test_an_honest_kernel_passes(judge, seed):
 
 @pytest.mark.parametrize(
     ("limit", "words"),
-    [
-        ("  if (columns % 8) return cudaSuccess;", "no_kernel"),
-        ("  if (columns % 8) columns -= 1;", "incorrect"),
-        ("  if (columns % 8) return cudaErrorInvalidValue;", "crashed"),
-        ("  if (columns % 8) __builtin_trap();", "crashed"),
-    ],
+    with_sample(
+        [
+            ("  if (columns % 8) return cudaSuccess;", "no_kernel"),
+            ("  if (columns % 8) columns -= 1;", "incorrect"),
+            ("  if (columns % 8) return cudaErrorInvalidValue;", "crashed"),
+            ("  if (columns % 8) __builtin_trap();", "crashed"),
+        ],
+        *(1, 3),
+    ),
 )
 def test_what_the_baseline_fails_on_counts_for_nobody(judge, limit, words):
     narrow = edited(LAUNCH, limit)
@@ -120,13 +124,16 @@ def told(evaluation):
 
 @pytest.mark.parametrize(
     "kernel",
-    [
-        *WRONG.values(),
-        edited(LAUNCH, f"  if (!({PUBLIC_ONLY})) return cudaErrorInvalidValue;"),
-        edited(LAUNCH, f"  if (!({PUBLIC_ONLY})) return cudaSuccess;"),
-        edited(LAUNCH, f"  if (!({PUBLIC_ONLY})) __builtin_trap();"),
-        edited("row[i] * row[i]", "row[i] * row[i + (columns % 8 ? columns * 64 : 0)]"),
-    ],
+    with_sample(
+        [
+            edited(LAUNCH, f"  if (!({PUBLIC_ONLY})) return cudaErrorInvalidValue;"),
+            edited(LAUNCH, f"  if (!({PUBLIC_ONLY})) return cudaSuccess;"),
+            edited(LAUNCH, f"  if (!({PUBLIC_ONLY})) __builtin_trap();"),
+            edited("row[i] * row[i]", "row[i] * row[i + (columns % 8 ? columns * 64 : 0)]"),
+            *WRONG.values(),
+        ],
+        *(1, 2, 3, 4),
+    ),
 )
 def test_a_search_is_told_the_kind_and_nothing_else(judge, kernel):
     full = judge(kernel, hidden_seed=6)

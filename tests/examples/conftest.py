@@ -13,9 +13,9 @@ from astra_kernels.languages.cuda.toolchain import find_toolchain
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory):
+def built(build_cache):
     """Builds a problem's baseline; the second time it comes from the cache."""
-    toolchain, cache = find_toolchain(os.environ), tmp_path_factory.mktemp("builds")
+    toolchain = find_toolchain(os.environ)
 
     def of(name):
         problem = load_problem(EXAMPLES / name)
@@ -24,7 +24,7 @@ def built(tmp_path_factory):
             flags=problem.spec.compile_options.cuda_cflags,
             entry_symbols=(problem.spec.entry_symbol,),
         )
-        outcome = build(request, toolchain, cache)
+        outcome = build(request, toolchain, build_cache)
         assert isinstance(outcome, Built), outcome.log
         return outcome
 

@@ -1,4 +1,4 @@
-"""One compiler and one build cache for all jobs of a test session."""
+"""One compiler for all jobs of a test session."""
 
 import os
 
@@ -17,11 +17,6 @@ def toolchain():
         return find_toolchain(os.environ)
     except ToolchainNotFound as reason:
         pytest.skip(str(reason))
-
-
-@pytest.fixture(scope="session")
-def build_cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("builds")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from astra_kernels.devices.device import Launch
 from astra_kernels.jobs.plausible import READ, WRITTEN, doubt, work_left_out
 from astra_kernels.jobs.spec import Limits
 from astra_kernels.records.evaluation import Passed, Quarantined
+from tests.tiers import with_sample
 
 from .staging import FAST, silu_spec, workload
 
@@ -67,15 +68,19 @@ BIG = "(tokens > 100)"
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("<<<static_cast<unsigned>(tokens)", f"<<<static_cast<unsigned>({BIG} ? 1 : tokens)"),
-        ("int64_t row = blockIdx.x;", "int64_t row = blockIdx.x;\n  if (row > 99) return;"),
-        (
-            "float x = __half2float(in[row * 2 * hidden + i]);",
-            "float x = gridDim.x > 100 ? 1.0f : __half2float(in[row * 2 * hidden + i]);",
-        ),
-        ("i < hidden; i +=", "i < (gridDim.x > 100 ? hidden / 4 : hidden); i +="),
-    ],
+    with_sample(
+        [
+            ("<<<static_cast<unsigned>(tokens)", f"<<<static_cast<unsigned>({BIG} ? 1 : tokens)"),
+            ("int64_t row = blockIdx.x;", "int64_t row = blockIdx.x;\n  if (row > 99) return;"),
+            (
+                "float x = __half2float(in[row * 2 * hidden + i]);",
+                "float x = gridDim.x > 100 ? 1.0f : __half2float(in[row * 2 * hidden + i]);",
+            ),
+            ("i < hidden; i +=", "i < (gridDim.x > 100 ? hidden / 4 : hidden); i +="),
+        ],
+        1,
+        3,
+    ),
 )
 def test_a_large_workload_cannot_be_skipped(judge_job, old, new):
     assert old in FAST

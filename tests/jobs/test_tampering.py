@@ -3,6 +3,7 @@
 import pytest
 
 from astra_kernels.records.evaluation import Passed
+from tests.tiers import with_sample
 
 from .staging import FAST, SILU
 
@@ -41,12 +42,14 @@ DONE = line('{"kind": "done", "index": 0, "detail": "", "data": {}}')
 LEAVE = "sys(231, 0, 0, 0);"
 
 
-@pytest.mark.parametrize("words", [END, MACHINE, DONE])
+@pytest.mark.parametrize("words", with_sample([END, MACHINE, DONE], 0))
 def test_lines_at_guessed_descriptors_reach_nobody(judge_tampered, words):
     assert isinstance(judge_tampered(f"say({words}, 3, 64);"), Passed)
 
 
-@pytest.mark.parametrize("words", [END, MACHINE, DONE, line("[1]"), line("\\\\xff")])
+@pytest.mark.parametrize(
+    "words", with_sample([END, MACHINE, DONE, line("[1]"), line("\\\\xff")], 2, 4)
+)
 def test_lines_at_every_descriptor_are_noticed(judge_tampered, words):
     outcome = judge_tampered(f"say({words}, 3, 1 << 16);")
     assert (outcome.outcome, outcome.rule) == ("rejected", "tampered")
@@ -82,12 +85,15 @@ def before_launch(statement):
 
 @pytest.mark.parametrize(
     "statement",
-    [
-        "*static_cast<volatile short*>(out) = 0;",
-        "volatile short x = *static_cast<short*>(in); (void)x;",
-        "void* p; cudaMallocAsync(&p, 64, stream); *static_cast<volatile short*>(p) = 0;",
-        "void* p; cudaGetSymbolAddress(&p, staged); *static_cast<volatile short*>(p) = 0;",
-    ],
+    with_sample(
+        [
+            "*static_cast<volatile short*>(out) = 0;",
+            "volatile short x = *static_cast<short*>(in); (void)x;",
+            "void* p; cudaMallocAsync(&p, 64, stream); *static_cast<volatile short*>(p) = 0;",
+            "void* p; cudaGetSymbolAddress(&p, staged); *static_cast<volatile short*>(p) = 0;",
+        ],
+        *(1, 3),
+    ),
 )
 def test_host_code_cannot_touch_device_memory(judge_job, statement):
     source = before_launch(statement).replace(
@@ -131,17 +137,20 @@ def test_a_copy_to_the_host_that_waits_is_refused(judge_job):
 
 @pytest.mark.parametrize(
     ("statement", "said"),
-    [
-        (
-            "cudaMemsetAsync(out, 0, 64, cudaStreamPerThread);",
-            "cudaMemsetAsync on the default stream",
-        ),
-        ("void* p; cudaMallocAsync(&p, 64, 0);", "cudaMallocAsync on the default stream"),
-        (
-            "silu<<<1, 128>>>((__half*)out, (__half*)in, 1);",
-            "cudaLaunchKernel on the default stream",
-        ),
-    ],
+    with_sample(
+        [
+            (
+                "cudaMemsetAsync(out, 0, 64, cudaStreamPerThread);",
+                "cudaMemsetAsync on the default stream",
+            ),
+            ("void* p; cudaMallocAsync(&p, 64, 0);", "cudaMallocAsync on the default stream"),
+            (
+                "silu<<<1, 128>>>((__half*)out, (__half*)in, 1);",
+                "cudaLaunchKernel on the default stream",
+            ),
+        ],
+        *(0, 2),
+    ),
 )
 def test_work_on_another_stream_is_refused(judge_job, statement, said):
     outcome = judge_job(before_launch(statement))

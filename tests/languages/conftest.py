@@ -1,4 +1,4 @@
-"""The compiler of this machine, and one cache for all tests of a run."""
+"""The compiler of this machine."""
 
 import os
 
@@ -31,18 +31,13 @@ def toolchain():
 
 
 @pytest.fixture(scope="session")
-def shared_cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("build-cache")
-
-
-@pytest.fixture(scope="session")
-def compile_text(toolchain, shared_cache):
+def compile_text(toolchain, build_cache):
     """Builds one file, `kernel.cu`."""
 
     def compile_text(text, *flags, **fields):
         deadline_s = fields.pop("deadline_s", 100.0)
         request = BuildRequest(sources={"kernel.cu": text}, flags=flags, **fields)
-        return build(request, toolchain, shared_cache, deadline_s)
+        return build(request, toolchain, build_cache, deadline_s)
 
     return compile_text
 

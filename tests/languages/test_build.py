@@ -41,7 +41,7 @@ def test_library_loads_with_the_shared_runtime(compile_text, launcher, toolchain
     assert ctypes.CDLL(str(built.library)).run is not None
 
 
-def test_several_units_and_headers_in_subdirectories(toolchain, shared_cache):
+def test_several_units_and_headers_in_subdirectories(toolchain, build_cache):
     request = BuildRequest(
         sources={
             "include/lib/scale.h": "int twice(int);\n#define BLOCK 128\n",
@@ -52,7 +52,7 @@ def test_several_units_and_headers_in_subdirectories(toolchain, shared_cache):
         flags=("-I", "include", "-DEXTRA=3", "-Xptxas", "-v"),
         entry_symbols=("run",),
     )
-    built = build(request, toolchain, shared_cache)
+    built = build(request, toolchain, build_cache)
     assert isinstance(built, Built), built
     assert [kernel.name for kernel in built.kernels] == ["_Z1kPi"]
 
@@ -199,19 +199,19 @@ def test_usual_flags_are_accepted(compile_text, launcher):
         *("", "a b.cu", "x" * 300 + ".cu", "a/" * 120 + "k.cu"),
     ],
 )
-def test_paths_out_of_the_tree_are_refused(toolchain, shared_cache, path):
+def test_paths_out_of_the_tree_are_refused(toolchain, build_cache, path):
     request = BuildRequest(sources={path: "", "ok.cu": ""})
-    assert only_error(build(request, toolchain, shared_cache)).tool == "request"
+    assert only_error(build(request, toolchain, build_cache)).tool == "request"
 
 
-def test_other_nonsense_is_refused(toolchain, shared_cache):
+def test_other_nonsense_is_refused(toolchain, build_cache):
     for fields in (
         {"sources": {"only.h": ""}},
         {"sources": {"k.cu": "", "k.cu/x.h": ""}},
         {"sources": {"k.cu": "\udcff"}},
         {"sources": {"k.cu": ""}, "arch": "sm_90,code=sm_80"},
     ):
-        assert errors(build(BuildRequest(**fields), toolchain, shared_cache))[0].tool == "request"
+        assert errors(build(BuildRequest(**fields), toolchain, build_cache))[0].tool == "request"
 
 
 @pytest.mark.parametrize(
@@ -232,11 +232,11 @@ def test_build_cannot_read_other_files(compile_text, tmp_path, text):
     assert "hunter2" not in failure.log and "#error found" not in failure.log
 
 
-def test_build_of_the_same_text_is_allowed_inside_the_tree(toolchain, shared_cache):
+def test_build_of_the_same_text_is_allowed_inside_the_tree(toolchain, build_cache):
     request = BuildRequest(
         sources={
             "data.txt": "int hunter2;\n",
             "k.cu": '#include "data.txt"\nconst char* f() { asm(".incbin \\"data.txt\\""); return ""; }\n',
         }
     )
-    assert isinstance(build(request, toolchain, shared_cache), Built)
+    assert isinstance(build(request, toolchain, build_cache), Built)

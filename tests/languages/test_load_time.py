@@ -28,10 +28,10 @@ __attribute__((constructor)) static void more() { __cudaRegisterFatBinary(&wrapp
 
 
 @pytest.fixture
-def read(toolchain, shared_cache):
+def read(toolchain, build_cache):
     def read(**sources):
         named = {name.replace("_", "."): text for name, text in sources.items()}
-        built = build(BuildRequest(sources=named), toolchain, shared_cache)
+        built = build(BuildRequest(sources=named), toolchain, build_cache)
         assert isinstance(built, Built), built.log
         return read_load_time(built.library.read_bytes())
 

@@ -1,5 +1,5 @@
-"""The compiler and the build cache are those of the job tests."""
+"""The compiler is that of the job tests."""
 
-from tests.jobs.conftest import build_cache, toolchain
+from tests.jobs.conftest import toolchain
 
-__all__ = ["build_cache", "toolchain"]
+__all__ = ["toolchain"]

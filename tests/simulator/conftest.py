@@ -40,37 +40,36 @@ def toolchain():
         pytest.skip(str(reason))
 
 
-@pytest.fixture(scope="session")
-def built(toolchain, tmp_path_factory):
-    """Paths of the built libraries, by the name of their source."""
-    folder = tmp_path_factory.mktemp("built")
-    with ThreadPoolExecutor(2) as pool:
-        paths = pool.map(
-            lambda name: compile_library(
-                toolchain, SOURCES / f"{name}.cu", folder / f"{name}.so", "--no-compress"
-            ),
-            PLAIN,
+def compile_all(toolchain, names, folder, *flags):
+    def one(name):
+        compile_library(
+            toolchain, SOURCES / f"{name}.cu", folder / f"{name}.so", "--no-compress", *flags
         )
-        return dict(zip(PLAIN, paths, strict=True))
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(one, names))
 
 
 @pytest.fixture(scope="session")
-def flashinfer_built(toolchain, tmp_path_factory):
+def built(toolchain, made_once):
+    """Paths of the built libraries, by the name of their source."""
+    folder = made_once("plain-kernels", lambda folder: compile_all(toolchain, PLAIN, folder))
+    return {name: folder / f"{name}.so" for name in PLAIN}
+
+
+@pytest.fixture(scope="session")
+def flashinfer_built(toolchain, made_once):
     package = importlib.util.find_spec("flashinfer")
     include = Path(package.origin).parent / "data" / "include"
-    folder = tmp_path_factory.mktemp("flashinfer")
-    for header in ("cublasLt.h", "cublas_v2.h", "curand_kernel.h"):
-        (folder / header).touch()  # norm.cuh includes them and uses nothing of them
-    flags = ("--no-compress", f"-I{folder}", f"-I{include}")
     names = ("flashinfer", "measured")
-    with ThreadPoolExecutor(2) as pool:
-        paths = pool.map(
-            lambda name: compile_library(
-                toolchain, SOURCES / f"{name}.cu", folder / f"{name}.so", *flags
-            ),
-            names,
-        )
-        return dict(zip(names, paths, strict=True))
+
+    def make(folder):
+        for header in ("cublasLt.h", "cublas_v2.h", "curand_kernel.h"):
+            (folder / header).touch()  # norm.cuh includes them and uses nothing of them
+        compile_all(toolchain, names, folder, f"-I{folder}", f"-I{include}")
+
+    folder = made_once("flashinfer-kernels", make)
+    return {name: folder / f"{name}.so" for name in names}
 
 
 @pytest.fixture(scope="session")

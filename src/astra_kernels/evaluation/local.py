@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from astra_kernels.errors import MachineFault
 from astra_kernels.evaluation.hosted import Answer
@@ -19,7 +19,9 @@ from astra_kernels.records.evaluation import Evaluation
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import JudgedEvaluation
 
-_RESULT: TypeAdapter[Evaluation] = TypeAdapter(JudgedEvaluation)
+_RESULT: TypeAdapter[Evaluation] = TypeAdapter(
+    JudgedEvaluation, config=ConfigDict(defer_build=True)
+)
 _ATTEMPTS = 2
 """A machine fault is retried once before it ends the run."""
 

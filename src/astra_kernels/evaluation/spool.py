@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from astra_kernels import __version__
 from astra_kernels.errors import MachineFault, UserError
@@ -24,7 +24,9 @@ from astra_kernels.records.evaluation import Evaluation
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import JudgedEvaluation
 
-_RESULT: TypeAdapter[Evaluation] = TypeAdapter(JudgedEvaluation)
+_RESULT: TypeAdapter[Evaluation] = TypeAdapter(
+    JudgedEvaluation, config=ConfigDict(defer_build=True)
+)
 POLL_S = 0.5
 
 

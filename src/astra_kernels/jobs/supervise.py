@@ -168,7 +168,9 @@ class Child:
 
     def _listen(self) -> None:
         """Reads the answers as they come, so that a busy supervisor does not blur their times."""
-        rest, said = b"", 0
+        # Pieces of the line that has not ended are joined once, however many there are.
+        pieces: list[bytes] = []
+        said = 0
         try:
             while chunk := os.read(self._answer_read, 1 << 20):
                 arrived = time.perf_counter()
@@ -177,9 +179,11 @@ class Child:
                     detail = f"more than {_MOST_BYTES >> 20} MiB came out of its pipe"
                     self.refuse(Ending("crashed", detail, self._conversation.current))
                     break
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    self._heard.put((self._conversation.accept(line), arrived))
+                first, *more = chunk.split(b"\n")
+                pieces.append(first)
+                for piece in more:
+                    self._heard.put((self._conversation.accept(b"".join(pieces)), arrived))
+                    pieces = [piece]
         except Tampered as reason:
             self.refuse(Ending("tampered", str(reason), self._conversation.current))
         finally:

@@ -6,6 +6,11 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Record(BaseModel):
-    """A frozen record: unknown fields are refused, so that a typing error is found where it was made."""
+    """A frozen record: unknown fields are refused, so that a typing error is found where it was made.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    Its validator is built when it is first needed: a command needs a few of them.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, defer_build=True
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from astra_kernels.records.run import (
     Event,
@@ -20,7 +20,7 @@ from astra_kernels.records.run import (
     RunResumed,
 )
 
-_EVENT: TypeAdapter[Event] = TypeAdapter(Event)
+_EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
 _PASSING = (RunResumed, MachineFaulted, ModelAsked, ModelAnswered, ModelFailed)
 _WHEN_AND_WHERE = frozenset(
     {

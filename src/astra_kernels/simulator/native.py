@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import platform
@@ -90,7 +91,7 @@ def _build(compiler: str, work: Path) -> Path:
 def native_library() -> Path:
     """The path of the built library; builds it when these sources were not built before.
 
-    Safe for several processes at once: each builds in its own folder, and the first to finish wins.
+    Of several processes at once one builds, for most of a minute, and the others wait for it.
 
     Raises:
         SimulatorSetupError: There is no g++, it fails, or the cache directory cannot be written.
@@ -107,10 +108,13 @@ def native_library() -> Path:
         )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-            built = _build(compiler, Path(work))
-            folder.mkdir(exist_ok=True)
-            built.replace(library)
+        with (folder.parent / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not library.exists():
+                with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+                    built = _build(compiler, Path(work))
+                    folder.mkdir(exist_ok=True)
+                    built.replace(library)
     except OSError as error:
         raise SimulatorSetupError(
             f"the simulator's executor cannot be kept in {folder.parent}: {error.strerror or error}; "

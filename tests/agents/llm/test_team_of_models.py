@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from astra_kernels.agents.llm.coding import LlmCoder
 from astra_kernels.agents.llm.hybrid import HybridCoder
 from astra_kernels.agents.llm.planning import LlmPlanner
@@ -72,6 +74,7 @@ def test_a_team_of_models_makes_a_kernel_faster(script, problem, tmp_path):
     assert "does not build: sigmoid.cu:" in second and "| incorrect on " in second
 
 
+@pytest.mark.full
 def test_one_agent_and_rewrites_of_its_code(script, problem, tmp_path):
     thought = {"diagnosis": "d", "technique": "occupancy", "hypothesis": "h", "predicted_gain": 1.2}
     agent = SingleAgent(problem, script(f"```json\n{json.dumps(thought)}\n```\n{WIDER}").model)

@@ -1,4 +1,4 @@
-"""One compiler, one build cache and one simulated device for all tests of the corpus."""
+"""One compiler and one simulated device for the tests of the corpus."""
 
 import os
 
@@ -9,10 +9,10 @@ from astra_kernels.errors import ToolchainNotFound
 from astra_kernels.languages.cuda.toolchain import find_toolchain
 
 
-@pytest.fixture(scope="session")
-def bench(tmp_path_factory):
+@pytest.fixture(scope="module")
+def bench(build_cache):
     try:
         toolchain = find_toolchain(os.environ)
     except ToolchainNotFound as reason:
         pytest.skip(str(reason))
-    return Bench(toolchain, tmp_path_factory.mktemp("rewrites"))
+    return Bench(toolchain, build_cache)

@@ -8,6 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from corpus import CASES, FLASHINFER_CASES, PROBLEM_CASES, rows
+from tests.tiers import with_sample
 
 from astra_kernels.agents.rewrites import (
     REWRITES,
@@ -66,11 +67,19 @@ def case_named(name):
     return next(case for case in (*CASES, *FLASHINFER_CASES) if case.name == name)
 
 
+def first_of_each(rows):
+    """Indices of the first row of each rewrite."""
+    names = [rewrite.name for _, rewrite, _ in rows]
+    return [names.index(name) for name in dict.fromkeys(names)]
+
+
 def identify(value):
     return getattr(value, "name", str(value))
 
 
-@pytest.mark.parametrize(("name", "rewrite", "point"), QUICK, ids=identify)
+@pytest.mark.parametrize(
+    ("name", "rewrite", "point"), with_sample(QUICK, *first_of_each(QUICK)), ids=identify
+)
 def test_rewritten_kernel_is_right(bench, name, rewrite, point):
     case = case_named(name)
     result = rewrite.apply(case.program(), point)
@@ -79,7 +88,9 @@ def test_rewritten_kernel_is_right(bench, name, rewrite, point):
 
 
 @pytest.mark.flashinfer
-@pytest.mark.parametrize(("name", "rewrite", "point"), FLASHINFER, ids=identify)
+@pytest.mark.parametrize(
+    ("name", "rewrite", "point"), with_sample(FLASHINFER, 0, 1, 3), ids=identify
+)
 def test_rewritten_flashinfer_kernel_is_right(bench, name, rewrite, point):
     case = case_named(name)
     result = rewrite.apply(case.program(), point)
@@ -219,7 +230,9 @@ def test_the_check_notices_an_early_launch_that_does_not_wait(bench):
     assert "before griddepcontrol.wait" in bench.check(case, {case.file: hasty}, sizes=1)
 
 
-@pytest.mark.parametrize("name", ["layer_norm", "scale_rows", "silu_and_mul", "gated_residual"])
+@pytest.mark.parametrize(
+    "name", with_sample(["layer_norm", "scale_rows", "silu_and_mul", "gated_residual"], 0, 1)
+)
 def test_the_compiler_moves_no_access_in_front_of_the_wait(bench, tmp_path, name):
     """Loads of memory that never changes might move over it by the compiler's rules; they must not."""
     if bench.toolchain.nvdisasm is None:

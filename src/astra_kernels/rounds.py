@@ -78,11 +78,8 @@ class Round:
         if plans is None:
             plans = self._planned()
         going = self._judge(self._written(plans))
-        for _ in range(self.config.repairs if going else 0):
-            mended = self._mended()
-            going = bool(mended) and self._judge(mended)
-            if not going:
-                break
+        for repairs in range(self.config.repairs):
+            going = going and self._judge(self._mended(repairs))
         if self.spent is None and not self._over():
             self.journal.log(RoundEnded, round=self.number)
 
@@ -131,12 +128,19 @@ class Round:
         parent = self._known.candidate(plan.parent)
         return self.team.coding.write(plan, parent, self._known)
 
-    def _mended(self) -> list[Written]:
-        """One more candidate for each of this round's that failed and has none yet."""
+    def _mended(self, repairs: int) -> list[Written]:
+        """One more candidate for each of this round's that failed after so many repairs and has none yet."""
         own = [a for a in self._history.attempts if a.round == self.number]
         mended = {a.candidate.parent for a in own}
+        before: dict[str, int] = {}
+        for a in own:
+            before[a.candidate.id] = before.get(a.candidate.parent or "", -1) + 1
         failed = [
-            a for a in own if not isinstance(a.evaluation, Passed) and a.candidate.id not in mended
+            a
+            for a in own
+            if not isinstance(a.evaluation, Passed)
+            and a.candidate.id not in mended
+            and before[a.candidate.id] == repairs
         ]
         answers = zip(failed, self._asked(self._mend, failed), strict=True)
         return [
@@ -177,7 +181,13 @@ class Round:
         plan = subject if isinstance(subject, Plan) else subject.plan
         known = [(r.round, r.plan.id, r.reason) for r in self._history.refusals]
         if (self.number, plan.id, refusal.reason) not in known:
-            self.journal.log(CodingRefused, round=self.number, plan=plan, reason=refusal.reason)
+            self.journal.log(
+                CodingRefused,
+                round=self.number,
+                plan=plan,
+                reason=refusal.reason,
+                unanswered=refusal.unanswered,
+            )
 
     def _is_new(self, candidate: Candidate) -> bool:
         return self._known.evaluation_of(candidate.id) is None

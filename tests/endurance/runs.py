@@ -8,6 +8,7 @@ from pathlib import Path
 
 from astra_kernels.agents.llm.briefing.counters import citable
 from astra_kernels.app.modes import resolved
+from astra_kernels.app.render_calls import calls_document
 from astra_kernels.app.replays import replay
 from astra_kernels.app.runs import PROBLEM, read_run
 from astra_kernels.app.team import Engagement, with_models
@@ -24,7 +25,7 @@ from astra_kernels.records.history import History
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.run import Budget, RunResumed, RunStarted
 from astra_kernels.store import EVENTS, RunStore
-from tests.endurance.scripted import NAME, ScriptedModel
+from tests.endurance.scripted import EMPTY, FATAL, NAME, RAISED, ScriptedModel
 from tests.endurance.table import ContentTable
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "sigmoid"
@@ -193,6 +194,11 @@ def check_ledger(endured, ledger, *, resumed):
     if not resumed:
         assert ledger.requests == sum(m.sent for m in endured.models)
         assert not lost, "every request has an end in the log"
+        failed = sum(endured.did[kind] for kind in (*RAISED, *EMPTY, FATAL))
+        assert failed <= len(ledger.failed), "a fault is not on record"
+    shown = calls_document(ledger)
+    assert sum(shown["failures"].values()) == len(ledger.failed)
+    assert shown["lost_in_flight"] == len(lost)
     for call in lost:
         assert ledger.charge_of(call) == ledger.asked[call].reserved
 

@@ -15,7 +15,7 @@ from astra_kernels.protocols import Effort, Evaluator
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.confirmation import conclude
 from astra_kernels.records.evaluation import Evaluation
-from astra_kernels.records.history import Attempt, History, beats_baseline
+from astra_kernels.records.history import History, beats_baseline
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import (
@@ -69,11 +69,19 @@ class Optimizer:
             return self.history
         self._judge_baseline()
         try:
-            reason = self._search()
+            self.end(self._search())
         except BudgetSpent as limit:
-            reason = str(limit)
-        self._finish(reason)
+            self.end(str(limit), spent=True)
         return self.history
+
+    def end(self, reason: str, *, spent: bool = False) -> None:
+        """Give the best a second look and finish; `spent`: a model could not be asked any more.
+
+        Raises:
+            MachineFault: the machine failed repeatedly; the run can be resumed.
+        """
+        best = self._held()
+        self.journal.log(RunFinished, reason=reason, best=best, spent=spent)
 
     def _search(self) -> str:
         """Round after round; returns why it ended.
@@ -135,9 +143,7 @@ class Optimizer:
         It is judged on what the testing agent proposes as well: a proposal counts only where it agrees.
         """
         if self.history.baseline_evaluation is None:
-            known = (
-                self.history.workloads_proposed
-            )  # and a fault came before the baseline was on record
+            known = self.history.workloads_proposed  # and a fault came before the baseline's turn
             proposals = self.history.accepted_workloads if known else self._proposals()
             baseline = self.problem.baseline
             found = lay_groundwork(
@@ -159,9 +165,8 @@ class Optimizer:
         except BudgetSpent:  # the first round will say so
             return ()
 
-    def _finish(self, reason: str) -> None:
-        """Look at the fastest candidates a second time, with fresh seeds, until one holds."""
-        winner: Attempt | None = None
+    def _held(self) -> str | None:
+        """Look at the fastest candidates a second time, with fresh seeds, until one holds; returns which, if any."""
         seen = {r.candidate: r.holds for r in self.history.remeasured}
         contenders = [a for a in self.history.ranked() if beats_baseline(a.evaluation)]
         for attempt in contenders[:_REMEASURED]:
@@ -179,6 +184,5 @@ class Optimizer:
                 seen[identifier] = holds
                 self.journal.log(WinnerRemeasured, candidate=identifier, holds=holds, **vars(look))
             if seen[identifier]:
-                winner = attempt
-                break
-        self.journal.log(RunFinished, reason=reason, best=winner.candidate.id if winner else None)
+                return identifier
+        return None

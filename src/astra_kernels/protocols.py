@@ -24,9 +24,10 @@ Effort = Literal["search", "confirm"]
 
 @dataclass(frozen=True)
 class Refusal:
-    """A coding agent's reasoned no."""
+    """A coding agent's reasoned no; or `unanswered`, for want of a model's answer: nothing is said against the plan."""
 
     reason: str
+    unanswered: bool = False
 
 
 class FreshSeed(int):
@@ -56,10 +57,7 @@ class Evaluator(Protocol):
         seed: int,
         effort: Effort,
     ) -> Iterator[Evaluation]:
-        """Judge several candidates alike: evaluations in their order, each when it and all before it are known.
-
-        What raises for one candidate, as in `evaluate`, ends the iteration there.
-        """
+        """Judge several alike: evaluations in order, each when it and all before it are known; what raises ends it there."""
         ...
 
 

@@ -89,11 +89,11 @@ class Round:
         if plans is None:
             plans = self._planned()
         waiting = self._screened(self._written(plans))
-        while self.screen and (mended := self._mended()):
-            waiting += self._screened(mended)
+        for depth in range(self.config.repairs if self.screen else 0):
+            waiting += self._screened(self._mended(depth))
         going = self._judge(waiting)
-        while going and (mended := self._mended()):
-            going = self._judge(mended)
+        for depth in range(self.config.repairs):
+            going = going and self._judge(self._screened(self._mended(depth)))
         if self.spent is None and not self._over():
             self.journal.log(RoundEnded, round=self.number)
 
@@ -142,8 +142,11 @@ class Round:
         parent = self._known.candidate(plan.parent)
         return self.team.coding.write(plan, parent, self._known)
 
-    def _mended(self) -> list[Written]:
-        """One more candidate for each of this round's that failed, unless the coder was asked for it before."""
+    def _mended(self, depth: int) -> list[Written]:
+        """One more candidate for each of this round's that failed after so many repairs.
+
+        The coder is asked once for each, whatever it says.
+        """
         own = {a.candidate.id: a for a in self._history.attempts if a.round == self.number}
         mended = {a.candidate.parent for a in own.values()} | self._mending
         failed = [
@@ -151,7 +154,7 @@ class Round:
             for identifier, a in own.items()
             if not isinstance(a.evaluation, Passed)
             and identifier not in mended
-            and self._times_mended(a, own) < self.config.repairs
+            and self._times_mended(a, own) == depth
         ]
         self._mending |= {a.candidate.id for a in failed}
         answers = zip(failed, self._asked(self._mend, failed), strict=True)
@@ -201,7 +204,13 @@ class Round:
         plan = subject if isinstance(subject, Plan) else subject.plan
         known = [(r.round, r.plan.id, r.reason) for r in self._history.refusals]
         if (self.number, plan.id, refusal.reason) not in known:
-            self.journal.log(CodingRefused, round=self.number, plan=plan, reason=refusal.reason)
+            self.journal.log(
+                CodingRefused,
+                round=self.number,
+                plan=plan,
+                reason=refusal.reason,
+                unanswered=refusal.unanswered,
+            )
 
     def _is_new(self, candidate: Candidate) -> bool:
         return self._known.evaluation_of(candidate.id) is None

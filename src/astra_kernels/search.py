@@ -114,7 +114,7 @@ def _spent(budget: Budget, history: History) -> str | None:
     if budget.candidates is not None and len(history.attempts) >= budget.candidates:
         return f"budget of {budget.candidates} candidates used"
     if budget.seconds is not None and history.elapsed_s >= budget.seconds:
-        return f"budget of {budget.seconds:g} s used"
+        return budget.out_of_time
     return None
 
 
@@ -132,10 +132,10 @@ def _barren(history: History) -> set[str]:
 
 
 def _exhausted(history: History, number: int, parent: str, asked: set[tuple[int, str]]) -> bool:
-    """Whether a parent had its turn in a round: no plan at all, or each of its plans was refused."""
+    """Whether a parent had its turn in a round: no plan at all, or each of its plans was refused for a reason."""
     if (number, parent) not in asked:
         return True
-    refused = {r.plan.id for r in history.refusals if r.round == number}
+    refused = {r.plan.id for r in history.refusals if r.round == number and not r.unanswered}
     own = [p for p in history.plans[number] if p.parent == parent]
     return all(p.id in refused for p in own)
 

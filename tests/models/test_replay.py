@@ -54,7 +54,7 @@ def test_a_request_gets_its_recorded_answers_in_their_order(recorded, recorder, 
     assert [ask(coder, "first\nsame\nsame") for _ in range(2)] == ["one", "two"]
     assert recorder.events[-1].finish == "length"
     assert recorder.events[-1].charged.model_dump() == {"tokens": 15, "usd": 0.0}
-    with pytest.raises(ModelFault, match="recorded: an answer without any text"):
+    with pytest.raises(ModelFault, match="after 2 tries: unusable: an answer without any text"):
         ask(coder, "hopeless")
     assert recorder.kinds()[-1] == "model_failed"
 

@@ -386,6 +386,36 @@ def test_a_run_with_repairs_killed_anywhere_resumes_to_the_same_end():
         ]
 
 
+def test_a_killed_run_repairs_no_deeper_than_an_undisturbed_one():
+    answers = {text: incorrect("w") for text in ("a", "a+", "a++", "a+++", "a++++")}
+    whole = []
+    run = optimizer(
+        Menders(["a"]), Table(answers), events=whole, budget=Budget(rounds=1), repairs=2
+    )
+    assert texts_by_round(run.run()) == [["a", "a+", "a++"]]
+    for cut in range(1, len(whole)):
+        events = list(whole[:cut])
+        again = optimizer(
+            Menders(["a"]), Table(answers), events=events, budget=Budget(rounds=1), repairs=2
+        )
+        assert texts_by_round(again.run()) == [["a", "a+", "a++"]], whole[cut].event
+
+
+def test_a_parent_is_not_left_because_its_coder_could_not_be_reached():
+    class Unreachable(Branches):
+        def write(self, plan, parent, history):
+            if history.rounds_ended == 0:
+                return Refusal("no usable answer", unanswered=True)
+            return super().write(plan, parent, history)
+
+    budget = Budget(rounds=2)
+    run = optimizer(Unreachable([]), Table({}), budget=budget, strategy=Beam(budget))
+    history = run.run()
+    assert history.finished.reason == "2 rounds done"
+    assert [r.unanswered for r in history.refusals] == [True] * 3
+    assert history.attempts
+
+
 class Thrifty(Roles):
     """Roles whose model may not be asked for a certain text."""
 

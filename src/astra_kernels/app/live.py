@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.markup import escape
 
+from astra_kernels.app.render_calls import failure_line, taken
 from astra_kernels.records.describe import describe
 from astra_kernels.records.evaluation import Passed
 from astra_kernels.records.history import History, beats_baseline
@@ -19,6 +20,8 @@ from astra_kernels.records.run import (
     Diagnosed,
     Event,
     MachineFaulted,
+    ModelAsked,
+    ModelFailed,
     Planned,
     RoundEnded,
     RunFinished,
@@ -40,21 +43,25 @@ def watcher(*, quiet: bool) -> Iterator[Watch]:
         with console.status("building and judging the baseline") as status:
 
             def show(event: Event, history: History) -> None:
-                _print(console, event)
-                status.update(_next(event))
+                _print(console, event, history)
+                status.update(_next(event, history))
 
             yield show
     else:
 
         def log(event: Event, history: History) -> None:
-            _print(console, event)
+            _print(console, event, history)
             sys.stderr.flush()
 
         yield log
 
 
-def _print(console: Console, event: Event) -> None:
+def _print(console: Console, event: Event, history: History) -> None:
     text, style = _line(event)
+    if isinstance(event, ModelFailed):
+        text, style = f"              {failure_line(history.ledger, event)}", "yellow"
+    if isinstance(event, RunFinished) and history.ledger.asked:
+        text += f"; models: {taken(history.ledger)}"
     if text:
         console.print(f"[dim]{event.elapsed_s:7.1f} s[/]  [{style}]{escape(text)}[/]")
 
@@ -104,7 +111,11 @@ def _short(title: str) -> str:
     return title if len(title) <= 72 else f"{title[:69]}..."
 
 
-def _next(event: Event) -> str:
+def _next(event: Event, history: History) -> str:
+    if isinstance(event, ModelAsked):
+        return (
+            f"{event.role}: waiting for {event.model}; so far {taken(history.ledger)} or set aside"
+        )
     match event:
         case BaselineEvaluated():
             return "checking the proposed workloads against the baseline"

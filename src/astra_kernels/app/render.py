@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from astra_kernels.app.render_calls import calls_document, calls_lines
 from astra_kernels.app.render_times import proof_lines, time_lines
 from astra_kernels.app.runs import BEST, Run
 from astra_kernels.records.candidate import Candidate
@@ -60,6 +61,8 @@ def run(run: Run) -> None:
             escape(f"round {refusal.round}: {refusal.plan.technique} refused: {refusal.reason}"),
             style="dim",
         )
+    for line in calls_lines(history):
+        console.print(escape(line))
     _conclusion(console, run)
 
 
@@ -250,9 +253,15 @@ def run_json(run: Run) -> str:
             for a in history.attempts
         ],
         "refusals": [
-            {"round": r.round, "technique": r.plan.technique, "reason": r.reason}
+            {
+                "round": r.round,
+                "technique": r.plan.technique,
+                "reason": r.reason,
+                "unanswered": r.unanswered,
+            }
             for r in history.refusals
         ],
+        "models": calls_document(history.ledger),
         "second_looks": [
             {"candidate": r.candidate, "holds": r.holds, **_look(r.look)}
             for r in history.remeasured

@@ -17,7 +17,7 @@ from astra_kernels.optimize import Optimizer
 from astra_kernels.records.canonical import canonical, exchanges
 from astra_kernels.records.history import History
 from astra_kernels.records.journal import Journal
-from astra_kernels.records.run import Event, RunConfig, WinnerRemeasured
+from astra_kernels.records.run import Budget, Event, RunConfig, RunFinished, WinnerRemeasured
 from astra_kernels.store import RunStore
 
 
@@ -46,8 +46,8 @@ def replay(directory: Path) -> Replayed:
     answering = _answering(config, directory)
     engaged = Engagement(run.problem, answering, directory / PROBLEM, read_notes(directory))
     evaluator = ReplayEvaluator.from_events(recorded)
-    events = recorded[:1]
-    journal = Journal(History.fold(events), events.append)
+    log = _Log(recorded[:1], _decisions_in_time(recorded, config.budget))
+    journal = Journal(History.fold(log.events), log.write)
     fault, screen = "", config.screen
     with team_of(engaged, journal) as team:
         loop = Optimizer(
@@ -67,16 +67,64 @@ def replay(directory: Path) -> Replayed:
         except (
             AstraError
         ) as error:  # a divergence of a model or of a candidate, or the end of the record
-            fault = str(error)
+            if log.is_full and run.history.finished is not None:
+                log.most = None
+                loop.evaluator = ReplayEvaluator.from_events(recorded)  # some is used up already
+                loop.end(run.history.finished.reason, spent=run.history.finished.spent)
+            else:
+                fault = str(error)
     finished = run.history.finished is not None
-    return Replayed(tuple(events), tuple(recorded), _compare(recorded, events, fault, finished))
+    divergence = _compare(recorded, log.events, fault, finished)
+    return Replayed(tuple(log.events), tuple(recorded), divergence)
 
 
 def _answering(config: RunConfig, directory: Path) -> RunConfig:
-    """The configuration with the recording in place of its models."""
+    """The configuration with the recording in place of its models, and without limits whose end is on record.
+
+    What tries in vain and requests in flight took of a budget is not asked again, nor does time pass as it did.
+    """
+    lifted = {"seconds": None, "requests": None, "tokens": None, "usd": None}
+    config = config.model_copy(update={"budget": config.budget.model_copy(update=lifted)})
     if config.agents == "rules":
         return config
     return config.model_copy(update={"model": f"replay:{directory}", "models": {}})
+
+
+class _EndOfRecord(AstraError):
+    """The replay would do what the recorded run had no time for."""
+
+
+@dataclass
+class _Log:
+    """The events of a replay; no more of them than were recorded, where the recorded run may have run out of time."""
+
+    events: list[Event]
+    most: int | None = None
+    """Decisions of the recorded search; None where time was not its end."""
+
+    def write(self, event: Event) -> None:
+        """Add an event, unless it goes beyond the record."""
+        if self.most is not None and self.is_full and canonical((event,)):
+            raise _EndOfRecord("the recorded run had no time for more")
+        self.events.append(event)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether everything is there that the recorded search decided."""
+        return len(canonical(self.events)) == self.most
+
+
+def _decisions_in_time(recorded: Sequence[Event], budget: Budget) -> int | None:
+    """How much a search decided until its time was up; None where that was not its end.
+
+    A search that could not ask any more may have had no time to judge all that was written, either.
+    """
+    finished = recorded[-1]
+    if budget.seconds is None or not isinstance(finished, RunFinished):
+        return None
+    if not finished.spent and finished.reason != budget.out_of_time:
+        return None
+    return len(canonical(e for e in recorded[:-1] if not isinstance(e, WinnerRemeasured)))
 
 
 def _has_second_device(events: Sequence[Event]) -> bool:

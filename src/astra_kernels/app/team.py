@@ -55,7 +55,7 @@ def team_of(engaged: Engagement, journal: Journal) -> Iterator[Team]:
 
     surroundings = Surroundings(os.environ, read_history, tell=_tell)
     with open_models(engaged.config, journal, surroundings) as models:
-        yield _with_models(engaged, models)
+        yield with_models(engaged, models)
 
 
 def strategy_of(config: RunConfig) -> Strategy:
@@ -75,7 +75,8 @@ def _rules(engaged: Engagement) -> Team:
     )
 
 
-def _with_models(engaged: Engagement, models: Models) -> Team:
+def with_models(engaged: Engagement, models: Models) -> Team:
+    """The team of a run whose models are open."""
     from astra_kernels.agents.llm.coding import LlmCoder
     from astra_kernels.agents.llm.hybrid import HybridCoder
     from astra_kernels.agents.llm.planning import LlmPlanner

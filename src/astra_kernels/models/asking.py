@@ -6,14 +6,14 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from itertools import count
-from typing import NoReturn, get_args
+from typing import get_args
 
 from pydantic_ai.messages import FinishReason, ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from astra_kernels.errors import ModelFault, ModelRejected
+from astra_kernels.errors import AstraError, BudgetSpent, ModelFault, ModelRejected
 from astra_kernels.models.backend import Backend
 from astra_kernels.models.ledger_gate import LedgerGate
 from astra_kernels.models.limits import Limits
@@ -24,6 +24,7 @@ from astra_kernels.models.transcript import estimated_tokens, most_input_tokens,
 from astra_kernels.records.model_calls import Answered, Asked, Charge, Failed, Message, Role, Usage
 
 _DETAIL_CHARACTERS = 1000
+_LOOK_AGAIN_S = 0.05
 _MOST_BYTES_PER_TOKEN = 64
 """An answer longer than this for every token it was allowed is not one that kept to its limit."""
 
@@ -66,11 +67,14 @@ class Asking:
         terms, patience = self.terms, self.terms.limits.patience
         waited_s, unusable = 0.0, 0
         for attempt in count(1):
-            asked = terms.gate.ask(self._request(attempt))
+            asked = await self._admitted(attempt)
             started = time.monotonic()
             try:
-                async with asyncio.timeout(terms.backend.deadline_s):
+                async with asyncio.timeout(self._deadline_s()):
                     response = await terms.backend.model.request(messages, settings, parameters)
+            except asyncio.CancelledError:
+                terms.gate.lost(asked)
+                raise
             except (
                 Exception
             ) as error:  # a provider's library may raise anything; the reason is kept
@@ -84,27 +88,41 @@ class Asking:
                 reason = response.finish_reason or "no reason given"
                 mishap = Mishap("unusable", f"an answer without any text ({reason})", True, "once")
             detail = terms.secrets.scrub(storable(mishap.detail))[:_DETAIL_CHARACTERS]
+            unusable += mishap.again == "once"
+            wait_s = patience.wait_s(attempt, mishap.retry_after_s)
+            last = (
+                mishap.again == "never"
+                or unusable > 1
+                or attempt >= patience.tries
+                or waited_s + wait_s > patience.total_wait_s
+            )
             terms.gate.failed(
                 Failed(
                     call=asked.call,
                     kind=mishap.kind,
                     detail=detail,
                     charged=charge,
+                    told=self._told(mishap, detail, attempt) if last else "",
                     seconds=time.monotonic() - started,
                 )
             )
-            unusable += mishap.again == "once"
-            wait_s = patience.wait_s(attempt, mishap.retry_after_s)
-            if (
-                mishap.again == "never"
-                or unusable > 1
-                or attempt >= patience.tries
-                or waited_s + wait_s > patience.total_wait_s
-            ):
-                self._give_up(mishap, detail, attempt)
+            if last:
+                raise self._end(mishap, detail, attempt) from None
             waited_s += wait_s
-            await patience.sleep(wait_s)
+            left_s = terms.gate.seconds_left
+            await patience.sleep(wait_s if left_s is None else min(wait_s, left_s))
         raise AssertionError("the tries are bounded")
+
+    async def _admitted(self, attempt: int) -> Asked:
+        """The request, written down: at once, or when requests in flight have left room for it."""
+        while (asked := self.terms.gate.ask(self._request(attempt))) is None:
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        return asked
+
+    def _deadline_s(self) -> float | None:
+        """Seconds that one try may take: as the backend says, and no more than the run has left."""
+        limits = (self.terms.backend.deadline_s, self.terms.gate.seconds_left)
+        return min((s for s in limits if s is not None), default=None)
 
     def _request(self, attempt: int) -> Asked:
         """The request as it is written down; the gate numbers it."""
@@ -178,17 +196,23 @@ class Asking:
             )
         return as_response(answer, self.terms.backend)
 
-    def _give_up(self, mishap: Mishap, detail: str, tries: int) -> NoReturn:
+    def _told(self, mishap: Mishap, detail: str, tries: int) -> str:
+        """What the agent is told, where the run goes on without an answer."""
+        end = self._end(mishap, detail, tries)
+        return str(end) if isinstance(end, ModelFault) else ""
+
+    def _end(self, mishap: Mishap, detail: str, tries: int) -> AstraError:
+        """What the agent is told after the last try."""
         name = self.terms.backend.name
+        if mishap.spent:
+            return BudgetSpent(detail)
         if mishap.told:
             kind = ModelRejected if mishap.account else ModelFault
-            raise kind(self.terms.secrets.scrub(mishap.detail)) from None
+            return kind(self.terms.secrets.scrub(storable(mishap.detail)))
         if mishap.account:
-            raise ModelRejected(
-                f"{name}: {detail}; see docs/models.md for names and keys"
-            ) from None
+            return ModelRejected(f"{name}: {detail}; see docs/models.md for names and keys")
         again = "" if tries == 1 else f" after {tries} tries"
-        raise ModelFault(f"{name}: no usable answer{again}: {mishap.kind}: {detail}") from None
+        return ModelFault(f"{name}: no usable answer{again}: {mishap.kind}: {detail}")
 
 
 def as_response(answer: Answered, backend: Backend) -> ModelResponse:

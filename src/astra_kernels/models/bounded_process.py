@@ -75,6 +75,7 @@ async def run_bounded(
         await asyncio.wait(
             [reading, exiting, *others, asyncio.ensure_future(_exit(process))], timeout=_CLOSING_S
         )
+        _close_pipes(process)
 
 
 class _Pipe:
@@ -110,6 +111,13 @@ def _kill(process: asyncio.subprocess.Process) -> None:
     """End the group, whose number is that of the process: it leads a session of its own."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _close_pipes(process: asyncio.subprocess.Process) -> None:
+    """What was not read to its end stays open otherwise; asyncio has no public way to say so."""
+    transport = getattr(process, "_transport", None)
+    if isinstance(transport, asyncio.SubprocessTransport):
+        transport.close()
 
 
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:

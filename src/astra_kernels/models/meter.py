@@ -13,7 +13,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 
-from astra_kernels.errors import UserError
+from astra_kernels.errors import ModelFault, UserError
 from astra_kernels.models.asking import Asking, Terms, as_response, output_limit, sent_settings
 from astra_kernels.models.backend import Backend
 from astra_kernels.models.event_loop import RequestLoop
@@ -22,7 +22,7 @@ from astra_kernels.models.limits import Limits
 from astra_kernels.models.prices import Tariff
 from astra_kernels.models.secrets import Secrets
 from astra_kernels.models.transcript import transcript
-from astra_kernels.records.model_calls import Role, request_key
+from astra_kernels.records.model_calls import Failed, Role, request_key
 
 
 def _silent(note: str) -> None:
@@ -82,7 +82,7 @@ class _MeteredModel(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        """Answer from the interrupted round's recording where it can be, else ask.
+        """Answer as the interrupted round's recording does where it can be, else ask.
 
         Raises:
             BudgetSpent: the next try could go over a limit.
@@ -92,6 +92,8 @@ class _MeteredModel(WrapperModel):
         terms = self._terms
         told = transcript(messages, model_request_parameters)
         recalled = terms.gate.recall(request_key(terms.role, told))
+        if isinstance(recalled, Failed):
+            raise ModelFault(recalled.told)
         if recalled is not None:
             return as_response(recalled, terms.backend)
         most = output_limit(model_settings, terms.limits)

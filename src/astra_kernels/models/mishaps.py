@@ -21,7 +21,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.exceptions import UserError as Misused
 
-from astra_kernels.errors import ModelFault, ModelRejected
+from astra_kernels.errors import BudgetSpent, ModelFault, ModelRejected
 from astra_kernels.records.model_calls import Failure
 
 Again = Literal["never", "once", "patiently"]
@@ -44,6 +44,8 @@ class Mishap:
     again: Again
     account: bool = False
     """Every other request would be refused in the same way."""
+    spent: bool = False
+    """Nothing may be asked any more."""
     retry_after_s: float | None = None
     told: bool = False
     """The detail is a whole message for the user: it names the model and says what to do."""
@@ -53,6 +55,8 @@ class Mishap:
         """Read the exception of a model."""
         detail = str(error) or type(error).__name__
         match error:
+            case BudgetSpent():
+                return Mishap("rejected", detail, False, "never", spent=True)
             case ModelRejected():
                 return Mishap("rejected", detail, False, "never", account=True, told=True)
             case Misused():

@@ -191,8 +191,9 @@ class _Opener:
         from astra_kernels.models.replay import Recording, ReplayModel
 
         if name not in self._recordings:
-            recorded = self._around.read_run(Path(directory)).ledger
-            if not recorded.asked:
+            recorded = self._around.read_run(Path(directory))
+            config = recorded.config
+            if not recorded.ledger.asked and (config is None or config.agents == "rules"):
                 raise ModelRejected(f"{name}: the run asked no language model")
             self._recordings[name] = Recording.of(name, recorded, self._journal.history.ledger)
         model = ReplayModel(name, self._recordings[name], role, lambda: self._gate.round)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pydantic_ai.messages import FinishReason
 
-from astra_kernels.errors import ModelFault, ModelRejected
+from astra_kernels.errors import BudgetSpent, ModelFault, ModelRejected
 from astra_kernels.models.text_model import Reply, TextModel
 from astra_kernels.models.transcript import as_prompt
+from astra_kernels.records.history import History
 from astra_kernels.records.model_calls import (
     Answered,
     Asked,
@@ -33,16 +34,21 @@ class Recording:
     name: str
     asked: tuple[Asked, ...]
     ends: dict[str, deque[Answered | Failed]] = field(default_factory=dict)
+    spent: str = ""
+    """Why the recorded run could not ask any more, where that was its end."""
+    last_round: int = 0
 
     @staticmethod
-    def of(name: str, recorded: Ledger, already: Ledger) -> Recording:
+    def of(name: str, recorded: History, already: Ledger) -> Recording:
         """The recording without what a run that goes on has used up before."""
-        ends = _ends(recorded)
-        for key, used in _ends(already).items():
+        ledger, finished = recorded.ledger, recorded.finished
+        ends = ledger.ends()
+        for key, used in already.ends().items():
             for _ in used:
                 if ends.get(key):
                     ends[key].popleft()
-        return Recording(name, tuple(recorded.asked.values()), ends)
+        spent = finished.reason if finished is not None and finished.spent else ""
+        return Recording(name, tuple(ledger.asked.values()), ends, spent, recorded.round)
 
     def next(
         self, role: Role, round_number: int, messages: tuple[Message, ...]
@@ -50,11 +56,14 @@ class Recording:
         """How the request ended the next time it was made, in the order of the recording.
 
         Raises:
+            BudgetSpent: it was not made, in the round in which the recorded run could not ask any more.
             ModelRejected: it was not made, or not as often; the message shows the closest request.
         """
         ends = self.ends.get(request_key(role, messages))
         if ends:
             return ends.popleft()
+        if self.spent and round_number == self.last_round:
+            raise BudgetSpent(self.spent)
         where = f"{self.name}: the {role} agent asks in round {round_number} what the recording does not hold"
         if ends is not None:
             raise ModelRejected(
@@ -93,32 +102,15 @@ class ReplayModel(TextModel):
         """The recorded answer.
 
         Raises:
+            BudgetSpent: the recorded run could not ask any more.
             ModelRejected: the request was not recorded.
             ModelFault: the recorded run had no usable answer either.
         """
         end = self._recording.next(self._role, self._round(), messages)
         if isinstance(end, Failed):
-            raise ModelFault(f"{self.model_name}: recorded: {end.detail}")
+            raise ModelFault(end.told)
         finish: FinishReason = "stop"
         for known in ("length", "content_filter", "error"):
             if end.finish == known:
                 finish = known
         return Reply(end.text, end.usage.input_tokens, end.usage.output_tokens, finish)
-
-
-def _ends(ledger: Ledger) -> dict[str, deque[Answered | Failed]]:
-    """How each request ended, by key, oldest first: tries that were followed by another one do not count."""
-    by_key: defaultdict[str, list[Asked]] = defaultdict(list)
-    for _, asked in sorted(ledger.asked.items()):
-        by_key[asked.key].append(asked)
-    ends: dict[str, deque[Answered | Failed]] = {}
-    for key, calls in by_key.items():
-        ends[key] = deque()
-        for asked, following in zip(calls, [*calls[1:], None], strict=True):
-            if (answer := ledger.answered.get(asked.call)) is not None:
-                ends[key].append(answer)
-            elif (failure := ledger.failed.get(asked.call)) is not None and (
-                following is None or following.attempt <= asked.attempt
-            ):
-                ends[key].append(failure)
-    return ends

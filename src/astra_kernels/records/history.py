@@ -83,6 +83,11 @@ class History:
     remeasured: list[WinnerRemeasured] = field(default_factory=list)
     finished: RunFinished | None = None
 
+    @property
+    def round(self) -> int:
+        """The round that the run is in; 0 while the workloads are not settled."""
+        return self.rounds_ended + 1 if self.workloads_proposed else 0
+
     @staticmethod
     def fold(events: Iterable[Event]) -> History:
         """The history that `events` tell."""

@@ -7,6 +7,7 @@ whose second event is missing was lost in flight, and is charged what was set as
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -89,6 +90,9 @@ class Failed(Record):
     kind: Failure
     detail: str
     charged: Charge
+    told: str = ""
+    """What the agent was told, when that was the end of it: the run goes on without an answer. Empty where the request
+    was sent again, or the session ended with it."""
     seconds: float = Field(0.0, ge=0)
 
 
@@ -118,6 +122,21 @@ class Ledger:
                 self.answered[entry.call] = entry
             case Failed():
                 self.failed[entry.call] = entry
+
+    def ends(self, round_number: int | None = None) -> dict[str, deque[Answered | Failed]]:
+        """How each request ended for the agent that made it, by its key, oldest first; of one round, or of all.
+
+        Tries that were followed by another one do not count, nor those that ended a session.
+        """
+        found: defaultdict[str, deque[Answered | Failed]] = defaultdict(deque)
+        for call, asked in sorted(self.asked.items()):
+            if round_number not in (None, asked.round):
+                continue
+            failure = self.failed.get(call)
+            end = self.answered.get(call) or (failure if failure and failure.told else None)
+            if end is not None:
+                found[asked.key].append(end)
+        return dict(found)
 
     @property
     def requests(self) -> int:

@@ -30,6 +30,11 @@ class Budget(Record):
     """Of language models, input and output together."""
     usd: float | None = Field(None, gt=0)
 
+    @property
+    def out_of_time(self) -> str:
+        """The reason of a search that has no more time; empty where time is no limit."""
+        return "" if self.seconds is None else f"budget of {self.seconds:g} s used"
+
 
 Mode = Literal["rules", "multi", "single", "hybrid"]
 """`rules`: no model. `multi`: a model in each of the four roles. `single`: one agent does all four jobs.
@@ -134,6 +139,8 @@ class CodingRefused(EventBase):
     round: int
     plan: Plan
     reason: str
+    unanswered: bool = False
+    """For want of a model's answer: nothing is said against the plan."""
 
 
 class CandidateEvaluated(EventBase):
@@ -212,6 +219,8 @@ class RunFinished(EventBase):
     reason: str
     best: str | None
     """Identifier of the best candidate; None when no candidate beats the baseline."""
+    spent: bool = False
+    """A model could not be asked any more: the next request could have gone over a limit."""
 
 
 Event = Annotated[

@@ -112,7 +112,7 @@ def ask_for_code(
     try:
         return ask(model, asked, lambda text: read_code(text, problem, parent.sources, most))
     except ModelFault as fault:
-        return Refusal(f"no usable answer: {fault}")
+        return Refusal(f"no usable answer: {fault}", unanswered=True)
 
 
 def read_code(

@@ -11,7 +11,7 @@ from pydantic_ai.models import Model
 from astra_kernels.agents.llm.asking import Question, ask, question
 from astra_kernels.agents.llm.briefing.counters import compiled_text, counters_text
 from astra_kernels.agents.llm.briefing.outcomes import failure_text
-from astra_kernels.agents.llm.briefing.past import attempts_text, ideas_text
+from astra_kernels.agents.llm.briefing.past import OPEN, attempts_text, ideas_text
 from astra_kernels.agents.llm.briefing.problem import problem_text
 from astra_kernels.agents.llm.briefing.sources import numbered_sources
 from astra_kernels.agents.llm.briefing.tables import number
@@ -27,6 +27,14 @@ from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.problem import Problem
 
 MOST_PLANS = 8
+_OPEN = Plan(
+    id="open",
+    parent="",
+    technique=OPEN,
+    hypothesis="whatever has not been tried yet and the source supports",
+    predicted_gain=1.0,
+    risk="not stated",
+)
 
 
 class ProposedPlan(Record):
@@ -49,8 +57,8 @@ class ProposedPlans(Record):
 class LlmPlanner:
     """Asks once a round and parent.
 
-    Without a usable answer it gives the best plans of the rules, each marked in its hypothesis: an empty answer would end
-    the search. An empty list from the model is its own word that nothing is left.
+    Without a usable answer it gives the best plans of the rules, or one open plan where these have none left, each marked
+    in its hypothesis: an empty answer would end the search. An empty list from the model is its own word that nothing is left.
     """
 
     problem: Problem
@@ -77,10 +85,17 @@ class LlmPlanner:
                 lambda text: read_plans(text, parent, number_of_round, self.plans),
             )
         except ModelFault as fault:
-            rules = RulePlanner().plan(parent, diagnosis, history)[: self.plans]
             note = f"(by rules, for want of a model's answer: {fault}) "
+            rules = RulePlanner().plan(parent, diagnosis, history)[: self.plans] or (_OPEN,)
             return tuple(
-                plan.model_copy(update={"hypothesis": note + plan.hypothesis}) for plan in rules
+                plan.model_copy(
+                    update={
+                        "id": f"r{number_of_round}-{plan.technique}-{parent.id[:6]}",
+                        "parent": parent.id,
+                        "hypothesis": note + plan.hypothesis,
+                    }
+                )
+                for plan in rules
             )
 
     def _question(

@@ -117,7 +117,7 @@ class SingleAgent:
         try:
             answer = ask(self.model, asked, lambda text: self._read(text, parent))
         except ModelFault as fault:
-            return Refusal(f"no usable answer: {fault}")
+            return Refusal(f"no usable answer: {fault}", unanswered=True)
         if isinstance(answer, Refusal):
             return answer
         thought, written = answer

@@ -95,7 +95,7 @@ def test_a_winner_is_confirmed_through_the_spool(problem, astra, worker, tmp_pat
         problem,
         *SIM,
         "--rounds",
-        "2",
+        "1",
         "--run",
         "run",
         "--evaluator",

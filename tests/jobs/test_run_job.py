@@ -12,6 +12,7 @@ from astra_kernels.jobs.__main__ import main
 from astra_kernels.jobs.run_job import run_job
 from astra_kernels.jobs.spec import RESULT_FILE, InputSpec, Limits, TensorSpec
 from astra_kernels.records.evaluation import Modelled, Passed
+from tests.tiers import with_sample
 
 from .staging import FAST, REFERENCE, SILU, stage, workload
 
@@ -159,11 +160,14 @@ class TestRefused:
 class TestCrashed:
     @pytest.mark.parametrize(
         ("statement", "said"),
-        [
-            ("*static_cast<volatile int*>(nullptr) = 1;", "SIGSEGV"),
-            ("abort();", "SIGABRT"),
-            ("__builtin_trap();", "SIG"),
-        ],
+        with_sample(
+            [
+                ("*static_cast<volatile int*>(nullptr) = 1;", "SIGSEGV"),
+                ("abort();", "SIGABRT"),
+                ("__builtin_trap();", "SIG"),
+            ],
+            0,
+        ),
     )
     def test_host_code(self, judge_job, statement, said):
         outcome = judge_job(host(statement))

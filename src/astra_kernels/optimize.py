@@ -51,6 +51,8 @@ class Optimizer:
     """Looks first: what is sure to fail is not judged on the device."""
     elsewhere: Judge | None = None
     """Judges on a second device, where there is one."""
+    _spent: BudgetSpent | None = None
+    """Why the testing agent could not be asked."""
 
     @property
     def history(self) -> History:
@@ -69,6 +71,8 @@ class Optimizer:
             return self.history
         self._judge_baseline()
         try:
+            if self._spent is not None:
+                raise self._spent
             self.end(self._search())
         except BudgetSpent as limit:
             self.end(str(limit), spent=True)
@@ -162,7 +166,8 @@ class Optimizer:
     def _proposals(self) -> tuple[Workload, ...]:
         try:
             return self.team.testing.propose(self.problem)
-        except BudgetSpent:  # the first round will say so
+        except BudgetSpent as limit:  # the baseline is judged all the same
+            self._spent = limit
             return ()
 
     def _held(self) -> str | None:

@@ -110,7 +110,7 @@ def session(endured, chance, *, faults, fatal=0.0):
     meter = Meter(LedgerGate(journal, endured.config.budget), Secrets({}), limits)
     backend = Backend(NAME, model, deadline_s=LATE_S)
     with Models(meter, {role: meter.wrap(backend, role) for role in ROLES}) as models:
-        team = with_models(Engagement(run.problem, endured.config), models)
+        team = with_models(Engagement(run.problem, endured.config, run.directory), models)
         seeds = iter(range(1000, 2000))
         loop = Optimizer(run.problem, endured.config, team, table, journal, lambda: next(seeds))
         try:

@@ -48,7 +48,8 @@ class Recording:
                 if ends.get(key):
                     ends[key].popleft()
         spent = finished.reason if finished is not None and finished.spent else ""
-        return Recording(name, tuple(ledger.asked.values()), ends, spent, recorded.round)
+        last_round = max((asked.round for asked in ledger.asked.values()), default=0)
+        return Recording(name, tuple(ledger.asked.values()), ends, spent, last_round)
 
     def next(
         self, role: Role, round_number: int, messages: tuple[Message, ...]
@@ -62,7 +63,7 @@ class Recording:
         ends = self.ends.get(request_key(role, messages))
         if ends:
             return ends.popleft()
-        if self.spent and round_number == self.last_round:
+        if self.spent and round_number >= self.last_round:
             raise BudgetSpent(self.spent)
         where = f"{self.name}: the {role} agent asks in round {round_number} what the recording does not hold"
         if ends is not None:

@@ -51,8 +51,6 @@ class Optimizer:
     """Looks first: what is sure to fail is not judged on the device."""
     elsewhere: Judge | None = None
     """Judges on a second device, where there is one."""
-    _spent: BudgetSpent | None = None
-    """Why the testing agent could not be asked."""
 
     @property
     def history(self) -> History:
@@ -71,21 +69,21 @@ class Optimizer:
             return self.history
         self._judge_baseline()
         try:
-            if self._spent is not None:
-                raise self._spent
+            if self.history.unasked:
+                raise BudgetSpent(self.history.unasked)
             self.end(self._search())
         except BudgetSpent as limit:
-            self.end(str(limit), spent=True)
+            self.end(str(limit), spent_in=0 if self.history.unasked else self.history.round)
         return self.history
 
-    def end(self, reason: str, *, spent: bool = False) -> None:
-        """Give the best a second look and finish; `spent`: a model could not be asked any more.
+    def end(self, reason: str, *, spent_in: int | None = None) -> None:
+        """Give the best a second look and finish; `spent_in` is the round in which a model could not be asked any more.
 
         Raises:
             MachineFault: the machine failed repeatedly; the run can be resumed.
         """
         best = self._held()
-        self.journal.log(RunFinished, reason=reason, best=best, spent=spent)
+        self.journal.log(RunFinished, reason=reason, best=best, spent_in=spent_in)
 
     def _search(self) -> str:
         """Round after round; returns why it ended.
@@ -148,7 +146,9 @@ class Optimizer:
         """
         if self.history.baseline_evaluation is None:
             known = self.history.workloads_proposed  # and a fault came before the baseline's turn
-            proposals = self.history.accepted_workloads if known else self._proposals()
+            proposals, unasked = self.history.accepted_workloads, ""
+            if not known:
+                proposals, unasked = self._proposals()
             baseline = self.problem.baseline
             found = lay_groundwork(
                 self.problem, proposals, lambda workloads: self._evaluate(baseline, workloads)
@@ -159,16 +159,17 @@ class Optimizer:
                     accepted=found.accepted,
                     refused=found.refused,
                     evaluations=found.disagreements,
+                    unasked=unasked,
                 )
             self.journal.log(BaselineEvaluated, candidate=baseline, evaluation=found.evaluation)
         require_sound_baseline(self.problem, self.history.baseline_evaluation)
 
-    def _proposals(self) -> tuple[Workload, ...]:
+    def _proposals(self) -> tuple[tuple[Workload, ...], str]:
+        """What the testing agent proposes, and why it could not be asked; then the baseline is judged all the same."""
         try:
-            return self.team.testing.propose(self.problem)
-        except BudgetSpent as limit:  # the baseline is judged all the same
-            self._spent = limit
-            return ()
+            return self.team.testing.propose(self.problem), ""
+        except BudgetSpent as limit:
+            return (), str(limit)
 
     def _held(self) -> str | None:
         """Look at the fastest candidates a second time, with fresh seeds, until one holds; returns which, if any."""

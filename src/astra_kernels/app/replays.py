@@ -70,7 +70,8 @@ def replay(directory: Path) -> Replayed:
             if log.is_full and run.history.finished is not None:
                 log.most = None
                 loop.evaluator = ReplayEvaluator.from_events(recorded)  # some is used up already
-                loop.end(run.history.finished.reason, spent=run.history.finished.spent)
+                ended = run.history.finished
+                loop.end(ended.reason, spent_in=ended.spent_in)
             else:
                 fault = str(error)
     finished = run.history.finished is not None
@@ -122,7 +123,7 @@ def _decisions_in_time(recorded: Sequence[Event], budget: Budget) -> int | None:
     finished = recorded[-1]
     if budget.seconds is None or not isinstance(finished, RunFinished):
         return None
-    if not finished.spent and finished.reason != budget.out_of_time:
+    if finished.spent_in is None and finished.reason != budget.out_of_time:
         return None
     return len(canonical(e for e in recorded[:-1] if not isinstance(e, WinnerRemeasured)))
 

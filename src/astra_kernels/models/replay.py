@@ -22,6 +22,7 @@ from astra_kernels.records.model_calls import (
     Role,
     request_key,
 )
+from astra_kernels.records.run import RunFinished
 
 _DIFF_LINES = 24
 _LINE_CHARACTERS = 160
@@ -34,9 +35,8 @@ class Recording:
     name: str
     asked: tuple[Asked, ...]
     ends: dict[str, deque[Answered | Failed]] = field(default_factory=dict)
-    spent: str = ""
-    """Why the recorded run could not ask any more, where that was its end."""
-    last_round: int = 0
+    finished: RunFinished | None = None
+    """How the recorded run ended."""
 
     @staticmethod
     def of(name: str, recorded: History, already: Ledger) -> Recording:
@@ -47,9 +47,7 @@ class Recording:
             for _ in used:
                 if ends.get(key):
                     ends[key].popleft()
-        spent = finished.reason if finished is not None and finished.spent else ""
-        last_round = max((asked.round for asked in ledger.asked.values()), default=0)
-        return Recording(name, tuple(ledger.asked.values()), ends, spent, last_round)
+        return Recording(name, tuple(ledger.asked.values()), ends, finished)
 
     def next(
         self, role: Role, round_number: int, messages: tuple[Message, ...]
@@ -63,8 +61,8 @@ class Recording:
         ends = self.ends.get(request_key(role, messages))
         if ends:
             return ends.popleft()
-        if self.spent and round_number >= self.last_round:
-            raise BudgetSpent(self.spent)
+        if self.finished is not None and self.finished.spent_in == round_number:
+            raise BudgetSpent(self.finished.reason)
         where = f"{self.name}: the {role} agent asks in round {round_number} what the recording does not hold"
         if ends is not None:
             raise ModelRejected(

@@ -71,6 +71,8 @@ class History:
     baseline_evaluation: Evaluation | None = None
     workloads_proposed: bool = False
     accepted_workloads: tuple[Workload, ...] = ()
+    unasked: str = ""
+    """Why a model could not be asked for workloads."""
     attempts: list[Attempt] = field(default_factory=list)
     refusals: list[CodingRefused] = field(default_factory=list)
     diagnoses: list[Diagnosis] = field(default_factory=list)
@@ -106,6 +108,7 @@ class History:
                 self.baseline, self.baseline_evaluation = event.candidate, event.evaluation
             case WorkloadsProposed():
                 self.workloads_proposed, self.accepted_workloads = True, event.accepted
+                self.unasked = event.unasked
             case Diagnosed():
                 self.diagnoses.append(event.diagnosis)
             case Planned():

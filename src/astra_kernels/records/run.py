@@ -111,7 +111,9 @@ class WorkloadsProposed(EventBase):
     refused: dict[str, str]
     """Reason by uuid."""
     evaluations: tuple[JudgedEvaluation, ...] = ()
-    """Of the baseline on what was proposed, one for each time it was judged."""
+    """Of the baseline, one for each time that it failed on what was proposed."""
+    unasked: str = ""
+    """Why a model could not be asked for proposals, where that is why there are none."""
 
 
 class Diagnosed(EventBase):
@@ -219,8 +221,8 @@ class RunFinished(EventBase):
     reason: str
     best: str | None
     """Identifier of the best candidate; None when no candidate beats the baseline."""
-    spent: bool = False
-    """A model could not be asked any more: the next request could have gone over a limit."""
+    spent_in: int | None = None
+    """The round in which a model could not be asked any more, 0 before the first; None where that was not the end."""
 
 
 Event = Annotated[

@@ -69,6 +69,16 @@ def test_a_hand_edit_loses_nothing(tmp_path):
     assert file.read_text().startswith("# fast math pays\n")
 
 
+def test_bytes_that_are_no_text_lose_nothing(tmp_path):
+    file = tmp_path / "memory.jsonl"
+    remember(file, [note(candidate="1")])
+    damaged = file.read_bytes() + b"\xff\xfe\n"
+    file.write_bytes(damaged)
+    assert remember(file, [note(candidate="2")]) == 1
+    assert [n.candidate for n in recall(file)] == ["1", "2"]
+    assert file.read_bytes().startswith(damaged)
+
+
 def test_no_memory_is_an_empty_one_and_an_unwritable_one_says_so(tmp_path):
     assert recall(tmp_path / "none") == ()
     (tmp_path / "file").write_text("")

@@ -59,7 +59,7 @@ def remember(path: Path, notes: Iterable[Note]) -> int:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a+", encoding="utf-8") as stream:
+        with path.open("a+", encoding="utf-8", errors="replace") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             stream.seek(0)
             text = stream.read()

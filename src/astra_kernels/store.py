@@ -136,8 +136,10 @@ class RunStore:
             with path.open("r+b") as stream:
                 stream.truncate(data.rfind(b"\n") + 1)
 
-    def events(self) -> list[Event]:
+    def events(self, *, words: bool = True) -> list[Event]:
         """Every event so far, oldest first; an unfinished last line does not count.
+
+        Without `words` messages to and from models are left as the digests that the log has in their place.
 
         Raises:
             RunError: when the log is damaged; the message names the line.
@@ -151,7 +153,7 @@ class RunStore:
         for number, line in enumerate(lines, start=1):
             try:
                 raw = json.loads(line)
-                self._internalise(raw)
+                self._internalise(raw, words=words)
                 events.append(_EVENT.validate_python(_tuples(raw)))
             except (ValueError, ValidationError, OSError, AttributeError) as error:
                 raise RunError(
@@ -178,9 +180,14 @@ class RunStore:
             partial.replace(target)
         return digest
 
-    def _internalise(self, raw: dict[str, Any]) -> None:
+    def _internalise(self, raw: dict[str, Any], *, words: bool) -> None:
         for place, key, directory in _texts(raw):
-            data = (self.directory / directory / place[key]).read_bytes()
+            if directory == TEXTS and not words:
+                continue
+            path = self.directory / directory / place[key]
+            if not path.is_file():
+                raise ValueError(f"{directory}/{place[key]} is missing")
+            data = path.read_bytes()
             if hashlib.sha256(data).hexdigest() != place[key]:
                 raise ValueError(f"{directory}/{place[key]} was changed")
             place[key] = data.decode()

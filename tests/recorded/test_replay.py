@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from astra_kernels.app.replays import replay
+from astra_kernels.app.runs import read_run
+from astra_kernels.errors import RunError
 from astra_kernels.evaluation.replay import ReplayEvaluator
+from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.canonical import canonical
 from astra_kernels.records.history import History
-from astra_kernels.store import EVENTS, RunStore
+from astra_kernels.rounds import fails_surely
+from astra_kernels.store import EVENTS, TEXTS, RunStore
 
 RUNS = sorted(p.parent for p in Path(__file__).parent.glob("*/events.jsonl"))
 
@@ -51,6 +55,22 @@ def test_what_was_judged_otherwise_is_a_divergence(run, tmp_path):
     del lines[list(judged).index(True)]
     log.write_text("".join(lines))
     assert fastest.title in replay(copy).divergence
+
+
+def test_a_run_is_shown_without_the_words_of_models_and_replayed_only_with_them(run, tmp_path):
+    copy = shutil.copytree(run, tmp_path / "run")
+    shutil.rmtree(copy / TEXTS, ignore_errors=True)
+    assert read_run(copy, words=False).history.finished is not None
+    if (run / TEXTS).is_dir():
+        with pytest.raises(RunError, match=rf"{TEXTS}/\w+ is missing"):
+            replay(copy)
+
+
+def test_what_was_screened_and_never_judged_had_passed(run):
+    evaluator = ReplayEvaluator.from_events(RunStore.open(run).events())
+    unknown = Candidate(sources={"k.cu": "unknown"})
+    (said,) = evaluator.screened([unknown], "sim:h100")
+    assert not fails_surely(said, "sim:h100")
 
 
 def test_a_candidate_that_was_never_judged_is_a_fault(run):

@@ -90,8 +90,16 @@ def optimize(
     from astra_kernels.app import commands
     from astra_kernels.app.compose import Whereabouts
 
-    if (problem is None) == (resume is None):
+    if problem is None and resume is None:
         print("astra optimize: give a PROBLEM, or --resume RUN", file=sys.stderr)
+        return EXIT_USER
+    chosen = problem, device, baseline, models, search, budget, run, seed
+    usual = None, None, None, ModelOptions(), SearchOptions(), BudgetOptions(), None, 0
+    if resume is not None and chosen != usual:
+        print(
+            "astra optimize: --resume goes on with what the run was started with; give no PROBLEM, models, search or budget",
+            file=sys.stderr,
+        )
         return EXIT_USER
     where = Whereabouts.parse(evaluator, spool_timeout)
     if resume is not None:

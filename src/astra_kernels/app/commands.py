@@ -16,6 +16,7 @@ from astra_kernels.app.compose import (
     evaluator_at,
     fresh_seed,
     judge_elsewhere,
+    require_openable,
     testing_agent,
 )
 from astra_kernels.app.live import watcher
@@ -63,7 +64,8 @@ class OptimizeRequest:
             return config.model_copy(update={"budget": Budget.model_validate(dict(self.budget))})
         except ValidationError as error:
             first = error.errors()[0]
-            option = "-".join(str(first["loc"][-1]).split("_"))
+            named = [str(part) for part in first["loc"] if part != "[key]"]
+            option = ".".join(named).replace("_", "-")
             raise UserError(f"--{option}: {first['msg']}, not {first['input']!r}") from None
 
 
@@ -84,7 +86,9 @@ def optimize(request: OptimizeRequest, *, as_json: bool) -> int:
     """Start a run and see it through."""
     if request.where.spool is not None:
         Spool.create(request.where.spool)  # before there is a run that could not go on
-    directory = start_run(request.problem, request.baseline, request.config(), request.run)
+    config = request.config()
+    require_openable(config)
+    directory = start_run(request.problem, request.baseline, config, request.run)
     return _see_through(directory, request.where, as_json=as_json, resumed=False)
 
 
@@ -130,7 +134,7 @@ def replay_run(directory: Path) -> int:
 
 def show(directory: Path, *, as_json: bool) -> int:
     """Show a run."""
-    _show(read_run(directory), as_json=as_json)
+    _show(read_run(directory, words=False), as_json=as_json)
     return _EXIT_OK
 
 

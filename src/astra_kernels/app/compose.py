@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_kernels.agents.rules.testing import RuleTester
-from astra_kernels.app.team import Engagement, team_of
+from astra_kernels.app.team import Engagement, require_models, team_of
+from astra_kernels.devices.opening import require_device
 from astra_kernels.errors import MachineFault, UserError
 from astra_kernels.evaluation.confirm import Judge
 from astra_kernels.evaluation.hosted import HostedEvaluator, Terms
@@ -25,7 +26,7 @@ from astra_kernels.protocols import FreshSeed, TestingAgent
 from astra_kernels.records.history import History
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.problem import Problem
-from astra_kernels.records.run import Event
+from astra_kernels.records.run import Event, RunConfig
 
 
 def default_device() -> str:
@@ -66,6 +67,19 @@ class Whereabouts:
     def option(self) -> str:
         """What has to be said again to go on, with a space before it; nothing for this machine."""
         return "" if self.spool is None else f" --evaluator spool:{self.spool}"
+
+
+def require_openable(config: RunConfig) -> None:
+    """Refuse a run that could not begin, before its directory is made.
+
+    Raises:
+        UserError: no such device, or as `require_models`.
+        SetupError: something is not installed.
+    """
+    for device in (config.device, config.screen):
+        if device is not None:
+            require_device(device)
+    require_models(config)
 
 
 @contextmanager

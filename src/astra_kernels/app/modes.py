@@ -27,6 +27,8 @@ def resolved(given: Mapping[str, object], *, device: str) -> RunConfig:
         ValidationError: a value is out of range.
         UserError: a mode that needs a model has none, or the other way round.
     """
+    if "" in (given.get("model"), *dict_of(given.get("models")).values()):
+        raise UserError("--model: a model is PROVIDER:MODEL, cli:COMMAND, manual:DIR or replay:RUN")
     settings = {"device": device, "strategy": "beam", **given}
     settings.setdefault("agents", "multi" if given.get("model") or given.get("models") else "rules")
     plans, candidates = _SIZES.get(
@@ -40,15 +42,25 @@ def resolved(given: Mapping[str, object], *, device: str) -> RunConfig:
     config = RunConfig.model_validate(settings)
     if config.strategy == "beam" and not config.keep_best:
         raise UserError("--replace-always is the paper's line of versions: --strategy linear")
+    if config.screen is not None and not config.screen.startswith("sim:"):
+        raise UserError(f"--screen: a simulated device such as sim:h200, not {config.screen}")
+    if config.screen == config.device:
+        raise UserError(f"--screen: {config.screen} is the device that judges anyway")
     if config.agents == "rules" and (config.model or config.models):
         raise UserError(
             "--agents rules asks no model; leave out --model, or choose multi, single or hybrid"
         )
     if config.agents != "rules" and not config.model and len(config.models) < len(_ROLES):
+        rest = [role for role in _ROLES if role not in config.models]
         raise UserError(
-            f"--agents {config.agents} needs a model: --model NAME, such as anthropic:... or cli:claude"
+            f"no model for {', '.join(rest)}: --model NAME, such as anthropic:NAME or cli:claude, serves all roles"
         )
     return config
+
+
+def dict_of(value: object) -> dict[object, object]:
+    """A mapping as it is, nothing as an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 _ROLES = ("testing", "profiling", "planning", "coding")

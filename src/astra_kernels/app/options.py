@@ -21,12 +21,14 @@ class ModelOptions:
         model: Who answers: a provider's model such as `anthropic:NAME`, `cli:COMMAND`, `manual:DIR` or `replay:RUN`.
         models: Another model for a role: `--models.coding NAME`; roles are testing, profiling, planning, coding.
         agents: Default: `multi` with a model, `rules` without.
+        price: US dollars for a million tokens, input and output, where the bundled prices lack the model: `--price 3 15`.
         memory: Tell planners what came of techniques in earlier runs, and remember this one.
     """
 
     model: str | None = None
     models: dict[str, str] | None = None
     agents: Literal["rules", "multi", "single", "hybrid"] | None = None
+    price: tuple[float, float] | None = None
     memory: bool = True
 
 

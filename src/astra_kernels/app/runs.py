@@ -122,13 +122,13 @@ def read_history(directory: Path) -> History:
     return History.fold(RunStore.open(directory).events())
 
 
-def read_run(directory: Path) -> Run:
-    """Read a run back.
+def read_run(directory: Path, *, words: bool = True) -> Run:
+    """Read a run back; what models were asked and answered only with `words`.
 
     Raises:
         RunError: when it is no run, or its problem was changed since it began.
     """
-    history = read_history(directory)
+    history = History.fold(RunStore.open(directory).events(words=words))
     if history.config is None:
         raise RunError(
             f"{directory}: the log does not begin with the start of a run; start a new run"

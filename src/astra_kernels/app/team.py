@@ -22,7 +22,7 @@ from astra_kernels.rounds import Team
 from astra_kernels.search import Beam, Linear
 
 if TYPE_CHECKING:
-    from astra_kernels.models.opening import Models
+    from astra_kernels.models.opening import Models, Surroundings
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,37 @@ def team_of(engaged: Engagement, journal: Journal) -> Iterator[Team]:
     if engaged.config.agents == "rules":
         yield _rules(engaged)
         return
-    from astra_kernels.app.runs import read_history
-    from astra_kernels.models.opening import Surroundings, open_models
+    from astra_kernels.models.opening import open_models
 
-    surroundings = Surroundings(os.environ, read_history, tell=_tell)
-    with open_models(engaged.config, journal, surroundings) as models:
+    with open_models(engaged.config, journal, _surroundings(engaged.config)) as models:
         yield with_models(engaged, models)
+
+
+def require_models(config: RunConfig) -> None:
+    """Open the models of a run and close them again, before anything is written.
+
+    Raises:
+        AstraError: as `team_of` does.
+    """
+    if config.agents == "rules":
+        return
+    from astra_kernels.models.opening import open_models
+    from astra_kernels.records.history import History
+
+    nowhere = Journal(History(), lambda event: None)
+    with open_models(config, nowhere, _surroundings(config)):
+        pass
+
+
+def _surroundings(config: RunConfig) -> Surroundings:
+    from astra_kernels.app.runs import read_history
+    from astra_kernels.models.limits import Limits
+    from astra_kernels.models.opening import Surroundings
+    from astra_kernels.models.prices import Price
+
+    names = {config.model, *config.models.values()} - {None}
+    prices = {str(name): Price(*config.price) for name in names} if config.price else {}
+    return Surroundings(os.environ, read_history, limits=Limits(prices=prices), tell=_tell)
 
 
 def strategy_of(config: RunConfig) -> Strategy:

@@ -8,6 +8,24 @@ from astra_kernels.devices.device import Device
 from astra_kernels.errors import UserError
 
 
+def require_device(name: str) -> None:
+    """Refuse the name of a device that cannot be.
+
+    Raises:
+        UserError: no such kind of device, or no such simulated GPU; known ones are listed.
+    """
+    kind, _, which = name.partition(":")
+    if kind == "sim":
+        from astra_kernels.simulator import load_machine
+
+        try:
+            load_machine(which)
+        except ValueError as error:
+            raise UserError(f"{name}: {error}") from None
+    elif kind != "cuda" or not which.isdigit():
+        raise UserError(f"unknown device {name!r}: use sim:h200 or cuda:0 (or another ordinal)")
+
+
 def open_device(name: str, cuda_runtime: Path) -> Device:
     """Opens `sim:<gpu>` or `cuda:<ordinal>`.
 

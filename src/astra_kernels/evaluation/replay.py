@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from astra_kernels.errors import MachineFault, UserError
 from astra_kernels.protocols import Effort
 from astra_kernels.records.candidate import Candidate
-from astra_kernels.records.evaluation import Evaluation
+from astra_kernels.records.evaluation import Crashed, Evaluation
 from astra_kernels.records.run import (
     BaselineEvaluated,
     CandidateEvaluated,
@@ -97,13 +97,12 @@ class ReplayEvaluator:
         for candidate in candidates:
             known = self.recorded[candidate.id, "search"]
             said = known[0] if known else None
-            if said is None or isinstance(said, UserError):
-                raise MachineFault(
-                    f"no recorded evaluation of candidate {candidate.id} ({candidate.title})"
-                )
-            if said.device == screen and len(known) > 1:
-                known.popleft()
-            yield said
+            if said is None or isinstance(
+                said, UserError
+            ):  # it passed, and no budget was left for it
+                yield Crashed(device=screen, stage="correctness", detail="not on record")
+            else:
+                yield said
 
     def elsewhere(self, candidate: Candidate, workloads: tuple[Workload, ...]) -> Evaluation:
         """What the second device said.

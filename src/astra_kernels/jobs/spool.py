@@ -100,7 +100,7 @@ class Spool:
             read_sealed(directory / MARKER, Marker)
         except FileNotFoundError:
             raise UserError(
-                f"{directory}: no spool here (no {MARKER}); `astra optimize --evaluator spool:DIR` makes one"
+                f"{directory}: no spool here (no {MARKER}); `--evaluator spool:DIR` makes one in a new or empty DIR"
             ) from None
         except NotWhole as trouble:
             raise UserError(f"{directory}: cannot be used as a spool: {trouble}") from None

@@ -57,6 +57,8 @@ class RunConfig(Record):
     """Who answers, as the user named it; None for `rules`."""
     models: dict[Role, str] = Field(default_factory=dict)
     """Other models for some of the roles."""
+    price: tuple[float, float] | None = None
+    """US dollars for a million tokens, input and output, in place of the bundled prices."""
     repairs: int = Field(1, ge=0)
     """How often a coder may mend a candidate that failed."""
     memory: bool = True

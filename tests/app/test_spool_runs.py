@@ -1,6 +1,7 @@
 """`--evaluator spool:DIR`: runs that wait for workers, are killed while they wait, and go on."""
 
 import json
+import re
 import shutil
 import signal
 import time
@@ -55,7 +56,6 @@ def test_a_run_that_is_killed_while_it_waits_goes_on(repository, start, astra, w
     wait_for(lambda: len(jobs(here)) == 1, first)
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    (baseline,) = jobs(here)
     there = tmp_path / "there"
     shutil.copytree(here, there)
     assert astra("worker", "--spool", there, "--drain").returncode == 0
@@ -63,9 +63,9 @@ def test_a_run_that_is_killed_while_it_waits_goes_on(repository, start, astra, w
     shutil.move(here, tmp_path / "moved")
     again = ("optimize", "--resume", "run", "--evaluator", f"spool:{tmp_path / 'moved'}")
     second = start(*again, "--spool-timeout", "60")  # should it never say that it waits
-    wait_for(lambda: len(jobs(tmp_path / "moved")) == 2, second)
+    wait_for(lambda: len(jobs(tmp_path / "moved")) > 1, second)
     assert [e["event"] for e in events(tmp_path / "run")].count("baseline_evaluated") == 1
-    assert any("waiting for 1 job in" in line for line in second.stderr)
+    assert any(re.search(r"waiting for \d+ jobs? in", line) for line in second.stderr)
     second.send_signal(signal.SIGINT)
     _, err = second.communicate(timeout=60)
     assert second.returncode == 130
@@ -78,10 +78,7 @@ def test_a_run_that_is_killed_while_it_waits_goes_on(repository, start, astra, w
     assert len(tried) == len(set(tried)) >= 3
     searched = [subject(n) for n in jobs(tmp_path / "moved") if n.startswith("search-")]
     assert len(set(searched)) == 1 + len(tried)
-    twice = {name for name in searched if searched.count(name) > 1}
-    assert twice <= {subject(baseline)}, (
-        "again on the proposed workloads; no job is submitted twice"
-    )
+    assert len(searched) == len(set(searched)), "no job is submitted twice"
     assert str(tmp_path) not in (tmp_path / "run" / "events.jsonl").read_text()
 
 

@@ -120,7 +120,7 @@ class RulePlanner:
         refused = {r.plan.technique for r in history.refusals if r.plan.parent == parent.id}
         plans = [
             Plan(
-                id=f"r{history.rounds_ended + 1}-{technique.name}",
+                id=f"r{history.rounds_ended + 1}-{technique.name}-{parent.id[:6]}",
                 parent=parent.id,
                 technique=technique.name,
                 hypothesis=technique.hypothesis,

@@ -215,9 +215,15 @@ class Round:
     def _is_new(self, candidate: Candidate) -> bool:
         return self._known.evaluation_of(candidate.id) is None
 
+    def _waiting(self, written: Sequence[Written]) -> list[Written]:
+        """What has not been judged, as far as the budget goes."""
+        waiting = [w for w in written if self._history.evaluation_of(w[1].id) is None]
+        limit = self.config.budget.candidates
+        return waiting if limit is None else waiting[: max(0, limit - len(self._history.attempts))]
+
     def _screened(self, written: Sequence[Written]) -> list[Written]:
         """What is left to be judged on the device; what failed before is on record."""
-        waiting = [w for w in written if self._history.evaluation_of(w[1].id) is None]
+        waiting = self._waiting(written)
         if self.screen is None:
             return waiting
         left = []
@@ -240,10 +246,7 @@ class Round:
 
     def _judge(self, written: Sequence[Written]) -> bool:
         """Judge what has not been judged; False when the strategy says that the search is over."""
-        waiting = [w for w in written if self._history.evaluation_of(w[1].id) is None]
-        limit = self.config.budget.candidates
-        if limit is not None:
-            waiting = waiting[: max(0, limit - len(self._history.attempts))]
+        waiting = self._waiting(written)
         evaluations = self.judge([candidate for _, candidate in waiting])
         for (plan, candidate), evaluation in zip(waiting, evaluations, strict=True):
             self._log_evaluation(plan, candidate, evaluation)

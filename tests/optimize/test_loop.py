@@ -536,6 +536,20 @@ def test_what_fails_on_the_screening_device_is_mended_before_anything_is_judged_
     ]
 
 
+def test_what_fails_on_the_screening_device_counts_for_the_budget():
+    texts = ["a", "b", "c", "d"]
+    screen, seen = on_screen(dict.fromkeys(texts, incorrect("w")))
+    budget = Budget(rounds=1, candidates=2)
+    run = optimizer(
+        Menders([texts]), Table({}), budget=budget, screen="sim:h200", candidates_per_round=4
+    )
+    run.screen = screen
+    history = run.run()
+    assert seen == ["a", "b"]
+    assert [a.candidate.sources["k.cu"] for a in history.attempts] == ["a", "b"]
+    assert history.finished.reason == "budget of 2 candidates used"
+
+
 @pytest.mark.parametrize("repairs", [0, 1, 2])
 def test_repairs_are_counted_over_both_devices(repairs):
     screen, _ = on_screen({"a": incorrect("w")})

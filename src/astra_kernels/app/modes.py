@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
 from astra_kernels.errors import UserError
+from astra_kernels.records.model_calls import Role
 from astra_kernels.records.run import RunConfig
 
 _SIZES: Mapping[tuple[str, str], tuple[int, int]] = {
@@ -27,8 +29,6 @@ def resolved(given: Mapping[str, object], *, device: str) -> RunConfig:
         ValidationError: a value is out of range.
         UserError: a mode that needs a model has none, or the other way round.
     """
-    if "" in (given.get("model"), *dict_of(given.get("models")).values()):
-        raise UserError("--model: a model is PROVIDER:MODEL, cli:COMMAND, manual:DIR or replay:RUN")
     settings = {"device": device, "strategy": "beam", **given}
     settings.setdefault("agents", "multi" if given.get("model") or given.get("models") else "rules")
     plans, candidates = _SIZES.get(
@@ -40,6 +40,8 @@ def resolved(given: Mapping[str, object], *, device: str) -> RunConfig:
         "candidates_per_round", max(candidates, int(str(settings["plans_per_round"])))
     )
     config = RunConfig.model_validate(settings)
+    if "" in (config.model, *config.models.values()):
+        raise UserError("--model: a model is PROVIDER:MODEL, cli:COMMAND, manual:DIR or replay:RUN")
     if config.strategy == "beam" and not config.keep_best:
         raise UserError("--replace-always is the paper's line of versions: --strategy linear")
     if config.screen is not None and not config.screen.startswith("sim:"):
@@ -50,17 +52,9 @@ def resolved(given: Mapping[str, object], *, device: str) -> RunConfig:
         raise UserError(
             "--agents rules asks no model; leave out --model, or choose multi, single or hybrid"
         )
-    if config.agents != "rules" and not config.model and len(config.models) < len(_ROLES):
-        rest = [role for role in _ROLES if role not in config.models]
+    rest = [role for role in get_args(Role) if role not in config.models]
+    if config.agents != "rules" and not config.model and rest:
         raise UserError(
             f"no model for {', '.join(rest)}: --model NAME, such as anthropic:NAME or cli:claude, serves all roles"
         )
     return config
-
-
-def dict_of(value: object) -> dict[object, object]:
-    """A mapping as it is, nothing as an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-_ROLES = ("testing", "profiling", "planning", "coding")

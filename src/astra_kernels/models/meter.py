@@ -55,7 +55,7 @@ class Meter:
         if self.gate.budget.usd is not None and not tariff.known:
             raise UserError(
                 f"{backend.name}: its price is not known, so that a budget in dollars cannot be held; "
-                "give its price, or bound tokens instead"
+                "give it with --price IN OUT, or bound tokens instead"
             )
         return _MeteredModel(
             Terms(backend, role, self.gate, self.limits, tariff, self.secrets), self

@@ -115,10 +115,10 @@ class Optimizer:
             self.journal.log(MachineFaulted, candidate="", detail=str(fault))
             raise
 
-    def _screened(self, candidates: Sequence[Candidate]) -> Iterator[Evaluation]:
+    def _screened(self, candidates: Sequence[Candidate], timed: bool) -> Iterator[Evaluation]:
         assert self.screen is not None
-        untimed = tuple(w.model_copy(update={"timed": False}) for w in self._workloads())
-        return self.screen(candidates, untimed)
+        untimed = {} if timed else {"timed": False}
+        return self.screen(candidates, tuple(w.model_copy(update=untimed) for w in self._workloads()))
 
     def _evaluate(
         self,

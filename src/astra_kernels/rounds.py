@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import zip_longest
+from typing import TypeVar
 
 from astra_kernels.errors import BudgetSpent
 from astra_kernels.protocols import (
@@ -29,11 +30,12 @@ from astra_kernels.records.evaluation import (
     Rejected,
     Unsafe,
 )
-from astra_kernels.records.history import Attempt, History
+from astra_kernels.records.history import Attempt, History, gain
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.run import (
     CandidateEvaluated,
+    CandidateScreened,
     CodingRefused,
     Diagnosed,
     Planned,
@@ -45,7 +47,10 @@ _AT_ONCE = 8
 """Plans that are carried out side by side, at most: coders mostly wait for models."""
 
 Judges = Callable[[Sequence[Candidate]], Iterator[Evaluation]]
+Screens = Callable[[Sequence[Candidate], bool], Iterator[Evaluation]]
+"""As `Judges`; the flag asks for modelled times as well."""
 Written = tuple[Plan, Candidate]
+Item = TypeVar("Item")
 Answer = tuple[Candidate, ...] | Refusal | BudgetSpent
 
 
@@ -70,7 +75,7 @@ class Round:
     journal: Journal
     judge: Judges
     """Evaluations in the order of the candidates, each when it is known."""
-    screen: Judges | None = None
+    screen: Screens | None = None
     """The same on a device that is cheap to ask, where there is one."""
     spent: BudgetSpent | None = None
     """Why models could not be asked any more."""
@@ -88,7 +93,7 @@ class Round:
         plans = self._history.plans.get(self.number)
         if plans is None:
             plans = self._planned()
-        waiting = self._screened(self._written(plans))
+        waiting = self._chosen(self._written(plans))
         for depth in range(self.config.repairs if self.screen else 0):
             waiting += self._screened(self._mended(depth))
         going = self._judge(waiting)
@@ -108,7 +113,7 @@ class Round:
         except BudgetSpent as limit:
             self.spent = limit
             return ()
-        plans = tuple(p for p in chain.from_iterable(zip_longest(*branches)) if p is not None)
+        plans = tuple(in_turn(branches))
         identifiers = tuple(p.id for p in parents)
         self.journal.log(Planned, round=self.number, plans=plans, parents=identifiers)
         return plans
@@ -125,7 +130,7 @@ class Round:
         return diagnosis
 
     def _written(self, plans: Sequence[Plan]) -> list[Written]:
-        """Candidates of the first plans that the coder can carry out; of each plan the most promising first."""
+        """Candidates for the first plans that the coder can carry out, plans in turn."""
         wanted = self.config.plans_per_round
         found: list[list[Written]] = []
         left = list(plans)
@@ -134,9 +139,8 @@ class Round:
             for plan, answer in zip(wave, self._asked(self._write, wave), strict=True):
                 if isinstance(answer, tuple):
                     found.append([(plan, candidate) for candidate in answer])
-        by_rank = chain.from_iterable(zip_longest(*found))
-        unique = {w[1].id: w for w in by_rank if w is not None and self._is_new(w[1])}
-        return list(unique.values())[: self.config.candidates_per_round]
+        unique = {w[1].id: w for w in in_turn(found) if self._is_new(w[1])}
+        return list(unique.values())
 
     def _write(self, plan: Plan) -> Answer:
         parent = self._known.candidate(plan.parent)
@@ -191,8 +195,11 @@ class Round:
             except BudgetSpent as limit:
                 return limit
 
-        with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        pool = ThreadPoolExecutor(max_workers=_AT_ONCE)
+        try:
             answers = list(pool.map(answer, subjects))
+        finally:  # an interrupt does not wait for models: who opened them calls them off
+            pool.shutdown(wait=False, cancel_futures=True)
         for subject, said in zip(subjects, answers, strict=True):
             if isinstance(said, BudgetSpent):
                 self.spent = said
@@ -221,18 +228,49 @@ class Round:
         limit = self.config.budget.candidates
         return waiting if limit is None else waiting[: max(0, limit - len(self._history.attempts))]
 
-    def _screened(self, written: Sequence[Written]) -> list[Written]:
-        """What is left to be judged on the device; what failed before is on record."""
+    def _chosen(self, written: Sequence[Written]) -> list[Written]:
+        """What is left to be judged in a round: of each plan what was written first, as far as there is room.
+
+        Where there is more than that and a screening device, of each plan what is fastest there.
+        """
+        room = self.config.candidates_per_round
+        if self.screen is None or len(written) <= room:
+            return self._screened(written[:room])
+        self._screened(written, rank=True)
+        gains = {s.candidate.id: gain(s.evaluation) or 0.0 for s in self._ranking}
+        by_plan: dict[str, list[Written]] = {}
+        for plan, candidate in written:
+            if candidate.id in gains:
+                by_plan.setdefault(plan.id, []).append((plan, candidate))
+        fastest = [sorted(w, key=lambda w: -gains[w[1].id]) for w in by_plan.values()]
+        return list(in_turn(fastest))[:room]
+
+    @property
+    def _ranking(self) -> list[CandidateScreened]:
+        return [s for s in self._history.screened if s.round == self.number]
+
+    def _screened(self, written: Sequence[Written], *, rank: bool = False) -> list[Written]:
+        """What is left to be judged on the device; what failed before, and times to rank by, are on record."""
         waiting = self._waiting(written)
         if self.screen is None:
             return waiting
+        known = {s.candidate.id for s in self._ranking}
+        waiting = [w for w in waiting if w[1].id not in known]
         left = []
-        evaluations = self.screen([candidate for _, candidate in waiting])
+        evaluations = self.screen([candidate for _, candidate in waiting], rank)
         for (plan, candidate), evaluation in zip(waiting, evaluations, strict=True):
             if fails_surely(evaluation, self.config.screen or ""):
                 self._log_evaluation(plan, candidate, evaluation)
-            else:
-                left.append((plan, candidate))
+                continue
+            left.append((plan, candidate))
+            if rank:
+                self.journal.log(
+                    CandidateScreened,
+                    round=self.number,
+                    plan=plan,
+                    candidate=candidate,
+                    evaluation=evaluation,
+                )
         return left
 
     def _log_evaluation(self, plan: Plan, candidate: Candidate, evaluation: Evaluation) -> None:
@@ -262,6 +300,11 @@ class Round:
 
 _ONLY_THERE = frozenset({"not_simulated", "device_to_host", "stream"})
 """Rules by which a simulated device refuses what it cannot do or see."""
+
+
+def in_turn(rows: Sequence[Sequence[Item]]) -> Iterator[Item]:
+    """The first of each row, then the second of each, and so on."""
+    return (item for column in zip_longest(*rows) for item in column if item is not None)
 
 
 def fails_surely(evaluation: Evaluation, screen: str) -> bool:

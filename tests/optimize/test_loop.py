@@ -1,6 +1,9 @@
 """The loop with real roles' protocols and an evaluator that answers from a table: order, budgets, resume, second looks."""
 
 import itertools
+import os
+import signal
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,6 +13,7 @@ from astra_kernels.errors import BudgetSpent, MachineFault, ProblemError
 from astra_kernels.optimize import Optimizer
 from astra_kernels.protocols import Refusal
 from astra_kernels.records.candidate import Candidate
+from astra_kernels.records.canonical import canonical
 from astra_kernels.records.definition import AxisVar, Definition, OutputSpec
 from astra_kernels.records.evaluation import (
     BuildFailed,
@@ -505,12 +509,12 @@ def test_a_beam_ends_when_nothing_is_left():
     assert len(history.attempts) == 3
 
 
-def on_screen(outcomes):
+def on_screen(outcomes, *, timed=False):
     """Judges by a table on a simulated device; what is asked for is kept."""
     asked = []
 
     def screen(candidates, workloads):
-        assert not any(w.timed for w in workloads)
+        assert not candidates or any(w.timed for w in workloads) == timed
         for candidate in candidates:
             asked.append(candidate.sources["k.cu"])
             yield outcomes.get(asked[-1], passed(1.0))
@@ -550,6 +554,67 @@ def test_what_fails_on_the_screening_device_counts_for_the_budget():
     assert history.finished.reason == "budget of 2 candidates used"
 
 
+class Variants(Roles):
+    """Writes the script's next texts for each of its two plans, with the plan's technique before."""
+
+    def write(self, plan, parent, history):
+        step = self.script[history.rounds_ended]
+        return tuple(Candidate(sources={"k.cu": plan.technique + t}, parent=parent.id) for t in step)
+
+
+def shortlisted(gains, outcomes=None, *, events=None, table=None):
+    """A round of two plans with `len(gains)` variants each, of which four are judged."""
+    modelled = {"t" + name: passed(g) for name, g in gains.items()}
+    modelled |= {"u" + name: passed(2 / g) for name, g in gains.items()}
+    screen, seen = on_screen(modelled | (outcomes or {}), timed=True)
+    run = optimizer(
+        Variants([list(gains)]), table or Table({}), budget=Budget(rounds=1), events=events,
+        screen="sim:h200", plans_per_round=2, candidates_per_round=4,
+    )  # fmt: skip
+    run.screen = screen
+    return run, seen
+
+
+def judged_in(history, device="sim:h200"):
+    return [a.candidate.sources["k.cu"] for a in history.attempts]
+
+
+def test_of_each_plan_the_fastest_on_the_screening_device_are_judged():
+    run, seen = shortlisted({"a": 1.1, "b": 0.9, "c": 1.3})
+    history = run.run()
+    assert seen == ["ta", "ua", "tb", "ub", "tc", "uc"]
+    assert judged_in(history) == ["tc", "ub", "ta", "ua"]
+    assert [s.candidate.sources["k.cu"] for s in history.screened] == seen, "nothing is lost"
+
+
+def test_what_fails_on_the_screening_device_leaves_its_place_to_a_slower_one():
+    wrong = incorrect("w")
+    run, _ = shortlisted({"a": 1.1, "b": 0.9, "c": 1.3}, {"tc": wrong, "ub": wrong})
+    assert judged_in(run.run()) == ["ub", "tc", "ta", "ua", "tb", "uc"]
+
+
+def test_as_many_as_a_round_judges_are_judged_untimed_on_the_screening_device():
+    screen, seen = on_screen({"ta": passed(1.0), "ub": passed(3.0)})
+    run, _ = shortlisted({"a": 1.0, "b": 1.0})
+    run.screen = screen
+    history = run.run()
+    assert (judged_in(history), history.screened) == (seen, [])
+
+
+@pytest.mark.parametrize("cut", range(4, 17))
+def test_a_round_that_is_cut_anywhere_chooses_the_same(cut):
+    gains = {"a": 1.1, "b": 0.9, "c": 1.3}
+    whole = []
+    shortlisted(gains, events=whole)[0].run()
+    left = whole[:cut]
+    table = Table({})
+    run, seen = shortlisted(gains, events=left, table=table)
+    run.run()
+    assert canonical(left) == canonical(whole)
+    known = [e for e in whole[:cut] if e.event == "candidate_screened"]
+    assert not {e.candidate.sources["k.cu"] for e in known} & set(seen), "nothing is screened twice"
+
+
 @pytest.mark.parametrize("repairs", [0, 1, 2])
 def test_repairs_are_counted_over_both_devices(repairs):
     screen, _ = on_screen({"a": incorrect("w")})
@@ -584,3 +649,30 @@ def test_a_coder_is_asked_once_to_mend_a_candidate_whatever_it_says(screened):
     history = run.run()
     assert roles.parents[1:] == texts
     assert [a.candidate.sources["k.cu"] for a in history.attempts] == texts
+
+
+class Silent(Roles):
+    """Does not answer until it is released."""
+
+    released: threading.Event
+
+    def write(self, plan, parent, history):
+        self.parents.append(plan.technique)
+        if len(self.parents) == 3:  # the parent that was planned for, and both plans
+            os.kill(os.getpid(), signal.SIGINT)
+        assert self.released.wait(60)
+        return super().write(plan, parent, history)
+
+
+def test_an_interrupt_does_not_wait_for_coders():
+    roles = Silent(["a"])
+    roles.released = threading.Event()
+    events = []
+    run = optimizer(roles, Table({}), events=events, plans_per_round=2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run.run()
+        assert not roles.released.is_set()
+    finally:
+        roles.released.set()
+    assert kinds(events)[-1] == "planned"

@@ -16,6 +16,7 @@ from astra_kernels.records.history import History, beats_baseline
 from astra_kernels.records.run import (
     BaselineEvaluated,
     CandidateEvaluated,
+    CandidateScreened,
     CodingRefused,
     Diagnosed,
     Event,
@@ -87,6 +88,11 @@ def _line(event: Event) -> tuple[str, str]:
             return (
                 f"  {event.candidate.id}  {_short(event.candidate.title)}: {describe(event.evaluation)}",
                 _style(event),
+            )
+        case CandidateScreened():
+            return (
+                f"  {event.candidate.id}  {_short(event.candidate.title)}: screened, {describe(event.evaluation)}",
+                "dim",
             )
         case MachineFaulted():
             return f"machine fault: {event.detail}", "red"

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from astra_kernels.models.opening import Models, Surroundings
 
 
+_JUDGED, _RANKED = 3, 6
+"""Variants by rewriting of every candidate of a model: where each is judged, and where a screening device ranks them first."""
+
+
 @dataclass(frozen=True)
 class Engagement:
     """What a team is engaged for."""
@@ -112,11 +116,12 @@ def with_models(engaged: Engagement, models: Models) -> Team:
     problem, config = engaged.problem, engaged.config
     strategy = strategy_of(config)
     if config.agents == "single":
-        one = SingleAgent(problem, models("coding"), notes=engaged.notes)
+        versions = config.candidates_per_round // config.plans_per_round
+        one = SingleAgent(problem, models("coding"), candidates=versions, notes=engaged.notes)
         return Team(LlmTester(models("testing")), one, one, one, strategy)
     coder: CodingAgent = LlmCoder(problem, models("coding"))
     if config.agents == "hybrid":
-        coder = HybridCoder(problem, coder)
+        coder = HybridCoder(problem, coder, variants=_RANKED if config.screen else _JUDGED)
     return Team(
         testing=LlmTester(models("testing")),
         profiling=LlmProfiler(problem, models("profiling")),

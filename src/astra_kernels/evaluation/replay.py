@@ -16,6 +16,7 @@ from astra_kernels.records.evaluation import Crashed, Evaluation
 from astra_kernels.records.run import (
     BaselineEvaluated,
     CandidateEvaluated,
+    CandidateScreened,
     Event,
     WinnerRemeasured,
     WorkloadsProposed,
@@ -32,6 +33,8 @@ class ReplayEvaluator:
     recorded: _Known = field(default_factory=lambda: defaultdict(deque))
     other_device: dict[str, Evaluation] = field(default_factory=dict)
     """What a second device said, by candidate."""
+    ranked: dict[str, Evaluation] = field(default_factory=dict)
+    """What a screening device modelled, by candidate."""
 
     @staticmethod
     def from_events(events: Iterable[Event]) -> ReplayEvaluator:
@@ -52,6 +55,8 @@ class ReplayEvaluator:
                         )
                 case CandidateEvaluated():
                     replay._add(event.candidate.id, "search", event.evaluation)
+                case CandidateScreened():
+                    replay.ranked[event.candidate.id] = event.evaluation
                 case WinnerRemeasured():
                     replay._add(event.candidate, "confirm", event.evaluation)
                     if event.control is not None:
@@ -93,8 +98,11 @@ class ReplayEvaluator:
         return said
 
     def screened(self, candidates: Sequence[Candidate], screen: str) -> Iterator[Evaluation]:
-        """What a screening device said, where that was the end of it; else what was said later."""
+        """What a screening device said, where it is on record; else what was said later."""
         for candidate in candidates:
+            if candidate.id in self.ranked:
+                yield self.ranked[candidate.id]
+                continue
             known = self.recorded[candidate.id, "search"]
             said = known[0] if known else None
             if said is None or isinstance(

@@ -12,6 +12,7 @@ from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.run import (
     BaselineEvaluated,
     CandidateEvaluated,
+    CandidateScreened,
     CodingRefused,
     Diagnosed,
     Event,
@@ -74,6 +75,8 @@ class History:
     unasked: str = ""
     """Why a model could not be asked for workloads."""
     attempts: list[Attempt] = field(default_factory=list)
+    screened: list[CandidateScreened] = field(default_factory=list)
+    """What a screening device modelled, where there was more than a round judges."""
     refusals: list[CodingRefused] = field(default_factory=list)
     diagnoses: list[Diagnosis] = field(default_factory=list)
     plans: dict[int, tuple[Plan, ...]] = field(default_factory=dict)
@@ -120,6 +123,8 @@ class History:
                 self.attempts.append(
                     Attempt(event.round, event.plan, event.candidate, event.evaluation)
                 )
+            case CandidateScreened():
+                self.screened.append(event)
             case ModelAsked() | ModelAnswered() | ModelFailed():
                 self.ledger.take(event)
             case RoundEnded():

@@ -157,6 +157,16 @@ class CandidateEvaluated(EventBase):
     evaluation: JudgedEvaluation
 
 
+class CandidateScreened(EventBase):
+    """A candidate and what a screening device modelled, where a round had more candidates than it judges."""
+
+    event: Literal["candidate_screened"] = "candidate_screened"
+    round: int
+    plan: Plan
+    candidate: Candidate
+    evaluation: JudgedEvaluation
+
+
 class ModelAsked(EventBase, Asked):
     """A request to a language model; on disk before it is sent."""
 
@@ -236,6 +246,7 @@ Event = Annotated[
     | Planned
     | CodingRefused
     | CandidateEvaluated
+    | CandidateScreened
     | ModelAsked
     | ModelAnswered
     | ModelFailed

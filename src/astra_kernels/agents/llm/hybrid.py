@@ -28,7 +28,7 @@ class HybridCoder:
     problem: Problem
     inner: CodingAgent
     variants: int = 3
-    """At most so many for every candidate."""
+    """At most so many for every candidate: a handful where each is judged, more where a screening device ranks them."""
 
     def write(
         self, plan: Plan, parent: Candidate, history: History

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from astra_kernels.devices.neighbours import sole_tool_on
 from astra_kernels.errors import MachineFault
 from astra_kernels.jobs.correctness import Subject
 from astra_kernels.jobs.layout import fill_image, lay_out, total_elements
@@ -175,7 +176,11 @@ def _run(
         return event.kind != "failed"
 
     try:
-        with _calls(bench, workloads) as calls, bench.device_in_use():
+        with (
+            _calls(bench, workloads) as calls,
+            sole_tool_on(bench.spec.device),
+            bench.device_in_use(),
+        ):
             request = Request(
                 task="profile",
                 device=bench.spec.device,

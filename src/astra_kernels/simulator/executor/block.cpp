@@ -93,7 +93,7 @@ Turn Interpreter::take_turn() {
       return Turn::Faulted;
     }
   }
-  if (!running) return Turn::Ended;
+  if (!running) return report_unwritten(false) ? Turn::Faulted : Turn::Ended;
   const bool released = release_barriers();
   if (fault_.kind != FaultKind::None) return Turn::Faulted;
   if (released || steps_ != before) return Turn::Going;

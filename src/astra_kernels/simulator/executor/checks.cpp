@@ -2,6 +2,7 @@
 #include "checks.h"
 
 #include <atomic>
+#include <utility>
 
 #include "interpreter.h"
 
@@ -34,7 +35,7 @@ void note_read(Cell& cell, const Track& mine) {
       free = &read;
     }
   }
-  (free ? *free : cell.reads[1 + mine.stamp % (kReaders - 1)]) = mine;
+  (free ? *free : cell.reads[kReaders - 1]) = mine;
 }
 
 }  // namespace
@@ -100,32 +101,36 @@ bool Interpreter::check_cell(Warp& warp, Cell& cell, const Track& mine, const At
   const FaultKind race = is_shared ? FaultKind::SharedRace : FaultKind::GlobalRace;
   const BlockOrder& order = tracks_->order;
   const bool reads = attempt.touch == Touch::Read || attempt.touch == Touch::Atomic;
-  if (!cell.written() && reads)
-    return fail_race(is_shared ? FaultKind::SharedUnwritten : FaultKind::GlobalUnwritten, warp,
-                     attempt.lane, Track{}, 0, attempt);
-  const Track& before = cell.write;
+  if (!cell.written() && reads && checks_->unwritten.kind == FaultKind::None) {
+    fail_race(is_shared ? FaultKind::SharedUnwritten : FaultKind::GlobalUnwritten, warp, attempt.lane,
+              Track{}, 0, attempt);
+    checks_->unwritten = std::exchange(fault_, Fault{});
+  }
   int lane = 0, other = 0;
-  if (before.lanes) {
-    if (before.stamp == kUnderWay)
-      return fail_race(FaultKind::CopyUnderWay, warp, attempt.lane, before,
-                       __builtin_ctz(before.lanes), attempt);
-    if (!both_strong(mine, before, attempt.part.space) &&
-        order.unordered(warp.index, mine.lanes, before, lane, other) &&
-        (attempt.touch != Touch::Write || may_differ(warp, attempt, before)))
-      return fail_race(race, warp, lane, before, other, attempt);
+  if (cell.write.lanes && cell.write.stamp == kUnderWay)
+    return fail_race(FaultKind::CopyUnderWay, warp, attempt.lane, cell.write,
+                     __builtin_ctz(cell.write.lanes), attempt);
+  for (const Track* before : {&cell.write, &cell.strong}) {
+    if (before->lanes && !both_strong(mine, *before, attempt.part.space) &&
+        order.unordered(warp.index, mine.lanes, *before, lane, other) &&
+        (attempt.touch != Touch::Write || may_differ(warp, attempt, *before)))
+      return fail_race(race, warp, lane, *before, other, attempt);
   }
   if (attempt.touch == Touch::Read) {
     note_read(cell, mine);
     return true;
   }
-  for (Track& read : cell.reads) {
-    if (!read.lanes) continue;
-    if (!both_strong(mine, read, attempt.part.space) &&
+  for (const Track& read : cell.reads) {
+    if (read.lanes && !both_strong(mine, read, attempt.part.space) &&
         order.unordered(warp.index, mine.lanes, read, lane, other))
       return fail_race(race, warp, lane, read, other, attempt);
-    read = Track{};
   }
-  cell.write = mine;
+  if (mine.strong) {
+    cell.strong = mine;  // what is not ordered with others' strong writes stays known
+  } else {
+    cell = Cell{};
+    cell.write = mine;
+  }
   return true;
 }
 
@@ -176,6 +181,16 @@ bool Interpreter::check_local(Warp& warp, const Pointers& part, Touch touch) {
   return true;
 }
 
+// At a block's end, and where a fault may follow from a read of garbage. What a block read of global memory may yet be
+// written by another one; then it is a race.
+bool Interpreter::report_unwritten(bool launch_ends) {
+  if (!checks_ || checks_->unwritten.kind == FaultKind::None) return false;
+  if (checks_->unwritten.kind == FaultKind::GlobalUnwritten && !launch_ends) return false;
+  if (fault_.kind == FaultKind::SharedRace || fault_.kind == FaultKind::GlobalRace) return false;
+  fault_ = checks_->unwritten;
+  return true;
+}
+
 void Interpreter::synchronise(Warp& warp, const Instruction& in, const Pointers& part, Touch touch) {
   const bool is_shared = part.space == Space::Shared;
   BlockOrder& order = tracks_->order;
@@ -191,7 +206,7 @@ void Interpreter::synchronise(Warp& warp, const Instruction& in, const Pointers&
 
 void Interpreter::check_arrival(Warp& warp, const Fragment& fragment, Barrier& barrier, bool wait) {
   barrier.passed_by |= !wait;
-  if (barrier.expected) tracks_->order.gather(warp.index, fragment.mask, barrier.known);
+  if (barrier.expected) tracks_->order.gather(warp.index, fragment.mask, barrier.gathered);
 }
 
 // What a full barrier orders, and whether each warp came to it as one.
@@ -203,7 +218,7 @@ bool Interpreter::check_release(int id, const Barrier& barrier) {
     for (const Fragment& fragment : warp.fragments) {
       if (fragment.state != State::AtBarrier || fragment.barrier != id) continue;
       const int pc = fragment.pc - 1;
-      if (!all) tracks_->order.tell(warp.index, fragment.mask, barrier.known);
+      if (!all) tracks_->order.tell(warp.index, fragment.mask, barrier.gathered);
       if (request_.code[pc].order) continue;
       if (first >= 0 && first != pc) {
         pc_ = pc;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ordering.h"
+#include "program.h"
 
 namespace astra {
 
@@ -17,6 +18,9 @@ struct LaunchChecks {
   LaunchChecks();
   std::uint32_t number;  // of the launch in the process
   Published published;   // at addresses of global memory
+  // The first read of what nobody had written. It is reported unless somebody writes there later, at the same time
+  // as far as anybody knows: then both sides of the race are.
+  Fault unwritten{};
   bool spent = false;    // memory for the shadow ran out, and some accesses were not looked at
 };
 

@@ -20,7 +20,7 @@ struct Barrier {
   int votes = 0;     // arrived with a true predicate
   bool waited = false;  // one of them waited for the kernel before this one
   bool passed_by = false;  // one of them does not wait here
-  Known known;             // of those that came to a barrier with a number of threads
+  Gathered gathered;       // by those that came to a barrier with a number of threads
 };
 
 // Bytes that start at a cache line, so that no operation on 32 lanes touches more lines than it must.
@@ -76,6 +76,8 @@ class Interpreter : private BlockState {
   // The fault of a block whose threads wait in vain.
   bool fail_waiting();
   const Fault& fault() const { return fault_; }
+  // Makes an earlier read of what nobody wrote the fault; false when there was none.
+  bool report_unwritten(bool launch_ends);
   std::uint64_t barriers() const { return barriers_completed_; }
 
  private:

@@ -86,12 +86,15 @@ class Launch {
       if (next >= blocks || next > first_fault_) break;
       const std::uint64_t place = sequence_.empty() ? next : sequence_[next];
       if (interpreter.run_block(request_.blocks ? request_.blocks[place] : place)) continue;
+      interpreter.report_unwritten(true);
       result.fault = interpreter.fault();
       std::uint64_t seen = first_fault_;
       while (next < seen && !first_fault_.compare_exchange_weak(seen, next)) {
       }
       break;
     }
+    if (result.fault.kind == FaultKind::None && interpreter.report_unwritten(true))
+      result.fault = interpreter.fault();
     result.barriers = interpreter.barriers();
   }
 
@@ -111,7 +114,8 @@ class Launch {
     std::vector<std::uint64_t> going(blocks);
     std::iota(going.begin(), going.end(), 0);
     if (request_.order) std::shuffle(going.begin(), going.end(), Random{request_.order});
-    if (!take_turns(interpreter, resident, going)) result.fault = interpreter.fault();
+    const bool ended = take_turns(interpreter, resident, going);
+    if (interpreter.report_unwritten(true) || !ended) result.fault = interpreter.fault();
     result.barriers = interpreter.barriers();
     result.unchecked = checks_.spent;
   }

@@ -26,6 +26,31 @@ bool holds(const Known& known, std::uint32_t block, std::uint32_t thread, Stamp 
   return further != found->second->threads.end() && stamp <= further->second;
 }
 
+// All of them at once; many know the same blocks.
+Known join_all(const std::vector<const Known*>& parts) {
+  Known first;
+  bool same = true;
+  for (const Known* part : parts) {
+    if (!first) first = *part;
+    same = same && (!*part || *part == first);
+  }
+  if (same) return first;
+  std::map<std::uint32_t, std::shared_ptr<BlockKnowledge>> all;
+  for (const Known* part : parts) {
+    if (!*part) continue;
+    for (const auto& [block, known] : **part) {
+      auto& mine = all[block];
+      if (!mine) mine = std::make_shared<BlockKnowledge>();
+      mine->floor = std::max(mine->floor, known->floor);
+      for (const auto& [thread, stamp] : known->threads) {
+        Stamp& noted = mine->threads[thread];
+        noted = std::max(noted, stamp);
+      }
+    }
+  }
+  return std::make_shared<Knowledge>(all.begin(), all.end());
+}
+
 }  // namespace
 
 Known join(const Known& a, const Known& b) {
@@ -102,19 +127,30 @@ void BlockOrder::meet(std::uint32_t index, Mask group) {
     for (Mask rest = group; rest; rest &= rest - 1)
       std::copy(known, known + kLanes, warp.rows->of[__builtin_ctz(rest)]);
   }
-  if (warp.more.empty()) return;
-  Known all;
-  for (Mask rest = group; rest; rest &= rest - 1) all = join(all, warp.more[std::size_t(__builtin_ctz(rest))]);
-  for (Mask rest = group; rest; rest &= rest - 1) warp.more[std::size_t(__builtin_ctz(rest))] = all;
+  for (std::vector<Known>* kept : {&warp.more, &warp.fenced}) {
+    if (kept->empty()) continue;
+    std::vector<const Known*> parts;
+    for (Mask rest = group; rest; rest &= rest - 1) parts.push_back(&(*kept)[std::size_t(__builtin_ctz(rest))]);
+    const Known all = join_all(parts);
+    for (Mask rest = group; rest; rest &= rest - 1) (*kept)[std::size_t(__builtin_ctz(rest))] = all;
+  }
 }
 
 void BlockOrder::meet_all() {
   floor_ = next_++;
+  std::vector<const Known*> common{&common_}, fenced{&fenced_};
   for (Warp& warp : warps_) {
     warp.now = next_;
-    for (const Known& more : warp.more) common_ = join(common_, more);
-    warp.more.clear();
     warp.rows.reset();
+    for (const Known& more : warp.more) common.push_back(&more);
+    for (const Known& each : warp.fenced) fenced.push_back(&each);
+  }
+  if (common.size() == 1 && fenced.size() == 1) return;
+  common_ = Known(join_all(common));
+  fenced_ = Known(join_all(fenced));
+  for (Warp& warp : warps_) {
+    warp.more.clear();
+    warp.fenced.clear();
   }
 }
 
@@ -127,6 +163,7 @@ Known BlockOrder::snapshot(std::uint32_t index, Mask lanes, Stamp now) const {
     const int lane = __builtin_ctz(rest);
     for (int other = 0; other < kLanes; ++other) {
       const Stamp known = lanes >> other & 1u ? now : knows_lane(warp, lane, other);
+      if (known <= floor_) continue;
       Stamp& noted = own->threads[index * kLanes + std::uint32_t(other)];
       noted = std::max(noted, known);
     }
@@ -135,17 +172,22 @@ Known BlockOrder::snapshot(std::uint32_t index, Mask lanes, Stamp now) const {
   return join(all, std::make_shared<Knowledge>(Knowledge{{block_, own}}));
 }
 
-void BlockOrder::gather(std::uint32_t index, Mask lanes, Known& gathered) {
+void BlockOrder::gather(std::uint32_t index, Mask lanes, Gathered& gathered) {
+  const Warp& warp = warps_[index];
   const Stamp at = event(warps_[index]);
-  gathered = join(gathered, snapshot(index, lanes, at));
+  gathered.known = join(gathered.known, snapshot(index, lanes, at));
+  for (Mask rest = warp.fenced.empty() ? 0 : lanes; rest; rest &= rest - 1)
+    gathered.fenced = join(gathered.fenced, warp.fenced[std::size_t(__builtin_ctz(rest))]);
 }
 
-void BlockOrder::tell(std::uint32_t index, Mask lanes, const Known& gathered) {
+void BlockOrder::tell(std::uint32_t index, Mask lanes, const Gathered& gathered) {
   Warp& warp = warps_[index];
   warp.more.resize(kLanes);
+  if (gathered.fenced) warp.fenced.resize(kLanes);
   for (Mask rest = lanes; rest; rest &= rest - 1) {
-    Known& more = warp.more[std::size_t(__builtin_ctz(rest))];
-    more = join(more, gathered);
+    const std::size_t lane = std::size_t(__builtin_ctz(rest));
+    warp.more[lane] = join(warp.more[lane], gathered.known);
+    if (gathered.fenced) warp.fenced[lane] = join(warp.fenced[lane], gathered.fenced);
   }
 }
 
@@ -161,9 +203,10 @@ void BlockOrder::fence(std::uint32_t index, Mask lanes) {
 
 void BlockOrder::publish(std::uint32_t index, int lane, std::uint64_t place, Published& published) {
   const Warp& warp = warps_[index];
-  if (warp.fenced.empty() || !warp.fenced[std::size_t(lane)]) return;
+  const Known own = warp.fenced.empty() ? nullptr : warp.fenced[std::size_t(lane)];
+  if (!own && !fenced_) return;
   Known& there = published[place];
-  there = join(there, warp.fenced[std::size_t(lane)]);
+  there = join(there, join(own, fenced_));
 }
 
 void BlockOrder::acquire(std::uint32_t index, int lane, std::uint64_t place,

@@ -27,6 +27,11 @@ using Known = std::shared_ptr<const Knowledge>;
 
 Known join(const Known& a, const Known& b);
 
+// What the threads knew that came to a barrier, and what they had known at their fences.
+struct Gathered {
+  Known known, fenced;
+};
+
 // What was published at an address, or for shared memory at an offset.
 using Published = std::unordered_map<std::uint64_t, Known>;
 
@@ -44,11 +49,11 @@ class BlockOrder {
   // A barrier for which all threads that have not ended came.
   void meet_all();
   // A barrier of some threads: what they know is gathered as they come, and told to those that wait.
-  void gather(std::uint32_t warp, Mask lanes, Known& gathered);
-  void tell(std::uint32_t warp, Mask lanes, const Known& gathered);
+  void gather(std::uint32_t warp, Mask lanes, Gathered& gathered);
+  void tell(std::uint32_t warp, Mask lanes, const Gathered& gathered);
 
   void fence(std::uint32_t warp, Mask lanes);
-  // A strong write: publishes what the lane knew at its last fence.
+  // A strong write: publishes what the lane, and those that it has met since their fences, knew at their last fence.
   void publish(std::uint32_t warp, int lane, std::uint64_t place, Published& published);
   // A strong read.
   void acquire(std::uint32_t warp, int lane, std::uint64_t place, const Published& published);
@@ -75,6 +80,7 @@ class BlockOrder {
   Stamp next_ = 2;
   Stamp floor_ = 0;
   Known common_;  // what all threads know of other blocks
+  Known fenced_;  // what anybody knew at a fence before the last barrier
   std::vector<Warp> warps_;
 };
 

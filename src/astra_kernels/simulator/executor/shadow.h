@@ -28,13 +28,14 @@ struct Track {
   std::uint32_t relaxed_by_volatile : 1;  // strong only because it is volatile
 };
 
-constexpr int kReaders = 3;
+constexpr int kReaders = 2;
 
-// Of one granule. Of readers that nothing orders, three are kept.
+// Of one granule. Of readers that nothing orders, two are kept.
 struct Cell {
-  Track write;  // no lanes and stamp 0: never written
+  Track write;   // no lanes and stamp 0: never written
+  Track strong;  // the last strong write after that one
   Track reads[kReaders];
-  bool written() const { return write.lanes || write.stamp; }
+  bool written() const { return write.lanes || write.stamp || strong.lanes; }
 };
 static_assert(sizeof(Cell) == 64);
 

@@ -102,6 +102,8 @@ class Device:
                 self.simulator.write(address, argument)
                 addresses.append((address, argument))
                 values.append(ctypes.c_void_p(address))
+            elif isinstance(argument, ctypes._SimpleCData):
+                values.append(argument)
             else:
                 kind = ctypes.c_float if isinstance(argument, float) else ctypes.c_int
                 values.append(kind(argument))

@@ -16,7 +16,6 @@ import numpy as np
 
 from astra_kernels.devices.device import UNCHECKED, CallReport
 from astra_kernels.jobs.claims import call_report
-from astra_kernels.jobs.consistency import label
 from astra_kernels.jobs.correctness import Subject, failure_of, judge_result
 from astra_kernels.jobs.layout import total_elements
 from astra_kernels.jobs.memory import mapped
@@ -97,7 +96,9 @@ def examined_workloads(bench: Bench, dropped: frozenset[str]) -> list[WorkloadSp
 
 
 def _established(workloads: Sequence[WorkloadSpec], reason: str) -> Safety:
-    names = ", ".join(label(w) for w in workloads)
+    names = ", ".join(w.uuid for w in workloads if not w.hidden)
+    hidden = sum(w.hidden for w in workloads)
+    names += f" and {hidden} hidden workloads" if hidden else ""
     held = f"{_LOOKED_FOR}; in {ORDERS} orders of warps and blocks on {names}"
     if reason:
         return Safety([SafetyCheck(tool="simulator", verdict="not_established", detail=reason)])

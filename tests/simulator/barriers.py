@@ -201,7 +201,7 @@ def drops(device: Device, library: Library, case: Case) -> Iterator[Dropped]:
     """Drops every barrier of the kernels that the case runs."""
     expected = _outputs(device, library, case, SimulatorOptions())
     assert isinstance(expected, list), expected
-    for kernel in _kernels(device, device.launch.kernel):
+    for kernel in _kernels(device, library, device.launch.kernel):
         for line, places in _barriers(kernel).items():
             before = kernel.encoded.code[places]
             try:
@@ -219,9 +219,15 @@ def _short(mangled: str) -> str:
     return f"{name}<{number[1]}>" if number else name
 
 
-def _kernels(device: Device, name: str) -> list[PreparedKernel]:
-    modules = device.simulator._modules.values()
-    return [k for m in modules for k in m._kernels.values() if k.lowered.name == name]
+def _kernels(device: Device, library: Library, name: str) -> list[PreparedKernel]:
+    """The library's kernel of this name; another library may have one too."""
+    lines = [x.split() for x in Path("/proc/self/maps").read_text().splitlines()]
+    parts = [x[0].split("-") for x in lines if x[-1] == library._library._name]
+    inside = [range(int(start, 16), int(end, 16)) for start, end in parts]
+    modules = device.simulator._modules.items()
+    own = [module for image, module in modules if any(image in part for part in inside)]
+    assert own, f"no module of {library._library._name} was used"
+    return [k for module in own for k in module._kernels.values() if k.lowered.name == name]
 
 
 def _barriers(kernel: PreparedKernel) -> dict[SourceLine, list[int]]:

@@ -27,7 +27,7 @@ from astra_kernels.jobs.sanitizer_report import ToolError, ToolReport, parse_rep
 from astra_kernels.jobs.spec import JobSpec, WorkloadSpec
 from astra_kernels.jobs.supervise import Setting, run_child
 from astra_kernels.jobs.wire import Call, Event, Request
-from astra_kernels.records.evaluation import SafetyCheck, Unsafe
+from astra_kernels.records.evaluation import Incorrect, SafetyCheck, Unsafe
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _COMMON = ("--show-backtrace", "device", "--print-limit", "20", "--strip-paths", "no")
@@ -46,7 +46,7 @@ class Safety:
 
     checks: list[SafetyCheck] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
-    unsafe: Unsafe | None = None
+    failure: Unsafe | Incorrect | None = None
     wall_s: float = 0.0
 
 
@@ -84,7 +84,7 @@ def examine(
             safety.checks.append(SafetyCheck(tool=name, verdict="not_established", detail=reason))
             continue
         _examine(bench, (subject, baseline), _tool(name, binary), workloads, safety)
-        if safety.unsafe is not None:
+        if safety.failure is not None:
             break
     safety.wall_s = time.perf_counter() - started
     return safety
@@ -118,7 +118,7 @@ def _examine(
                 safety.findings.append(f"{tool.name}, of {whose}: {_words(error)}")
     own = [e for e in errors if e.kind not in shared]
     if own:
-        safety.unsafe = _unsafe(own[0], tool.name, len(own))
+        safety.failure = _unsafe(own[0], tool.name, len(own))
         return
     reason = report if isinstance(report, str) else _incomplete(report)
     names = ", ".join(w.uuid for w in workloads)

@@ -58,6 +58,8 @@ class Call:
     arguments: tuple[Argument, ...]
     sampled: bool = False
     """Run a sample of the blocks only (simulated devices)."""
+    checked_order: int | None = None
+    """Look for races and unwritten memory, with warps and blocks in this order (simulated devices)."""
     separate: bool = False
     """Allocate every buffer by itself and write only the bytes that are stored: for tools that watch memory."""
 

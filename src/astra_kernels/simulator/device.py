@@ -19,9 +19,8 @@ from astra_kernels.simulator.executor_interface import (
     MachineFacts,
 )
 from astra_kernels.simulator.fatbin import find_ptx, find_registers, total_size
+from astra_kernels.simulator.geometry import Geometry, Shape
 from astra_kernels.simulator.launching import (
-    Geometry,
-    Shape,
     check_resident,
     pack_parameters,
     run_launch,
@@ -106,6 +105,7 @@ class Simulator:
         contiguous = np.ascontiguousarray(data)
         self._check(address, contiguous.nbytes)
         ctypes.memmove(address, contiguous.ctypes.data, contiguous.nbytes)
+        self._executor.note_written(address, contiguous.nbytes)
 
     def read(self, address: int, out: NDArray[Any]) -> None:
         """Copy from the device into a C-contiguous array.

@@ -92,4 +92,5 @@ class LoadedModule:
                 if target in symbols:
                     struct.pack_into("<Q", data, at, symbols[target])
             ctypes.memmove(symbols[variable.name], bytes(data), len(data))
+            self._executor.note_written(symbols[variable.name], variable.size)
         return symbols

@@ -34,12 +34,13 @@ class DeviceRounding {
 class Launch {
  public:
   Launch(const LaunchRequest& request, InstructionCounters* counters)
-      : request_(request), counters_(counters) {}
+      : request_(request), counters_(counters), sequence_(make_sequence(request)) {}
 
   void run(LaunchResult& result) {
     if (request_.cooperative) return run_together(result);
     const std::uint64_t blocks = count();
-    const int wanted = std::max(1, request_.threads);
+    // What is found must not depend on how host threads interleave.
+    const int wanted = request_.checks ? 1 : std::max(1, request_.threads);
     const int threads = int(std::min<std::uint64_t>(std::uint64_t(wanted), blocks));
     std::vector<std::vector<InstructionCounters>> parts(static_cast<std::size_t>(threads));
     std::vector<LaunchResult> results(parts.size());
@@ -49,6 +50,7 @@ class Launch {
     work(parts[0], results[0]);
     for (std::thread& helper : helpers) helper.join();
     for (std::size_t i = 0; i < parts.size(); ++i) merge(parts[i], results[i], result);
+    result.unchecked = checks_.spent;
   }
 
  private:
@@ -57,28 +59,49 @@ class Launch {
     return std::uint64_t(request_.grid[0]) * request_.grid[1] * request_.grid[2];
   }
 
+  LaunchChecks* checks() { return request_.checks ? &checks_ : nullptr; }
+
+  // A block that polls may wait for one with a lower index, which the hardware starts earlier.
+  static std::vector<std::uint64_t> make_sequence(const LaunchRequest& request) {
+    std::vector<std::uint64_t> sequence;
+    const Instruction* end = request.code + request.instructions;
+    const bool polls = std::any_of(request.code, end, [](const Instruction& in) {
+      return in.handler == Handler::polling_load || in.handler == Handler::polling_atomic;
+    });
+    if (!request.order || polls || request.cooperative) return sequence;
+    const std::uint64_t all = std::uint64_t(request.grid[0]) * request.grid[1] * request.grid[2];
+    sequence.resize(request.blocks ? std::uint64_t(request.block_count) : all);
+    std::iota(sequence.begin(), sequence.end(), 0);
+    std::shuffle(sequence.begin(), sequence.end(), Random{request.order});
+    return sequence;
+  }
+
   void work(std::vector<InstructionCounters>& counters, LaunchResult& result) {
     const DeviceRounding rounding;
     if (request_.count) counters.resize(std::uint64_t(request_.instructions));
-    Interpreter interpreter(request_, request_.count ? counters.data() : nullptr);
+    Interpreter interpreter(request_, request_.count ? counters.data() : nullptr, checks());
     const std::uint64_t blocks = count();
     for (;;) {
       const std::uint64_t next = next_++;
       if (next >= blocks || next > first_fault_) break;
-      if (interpreter.run_block(request_.blocks ? request_.blocks[next] : next)) continue;
+      const std::uint64_t place = sequence_.empty() ? next : sequence_[next];
+      if (interpreter.run_block(request_.blocks ? request_.blocks[place] : place)) continue;
+      interpreter.report_unwritten(true);
       result.fault = interpreter.fault();
       std::uint64_t seen = first_fault_;
       while (next < seen && !first_fault_.compare_exchange_weak(seen, next)) {
       }
       break;
     }
+    if (result.fault.kind == FaultKind::None && interpreter.report_unwritten(true))
+      result.fault = interpreter.fault();
     result.barriers = interpreter.barriers();
   }
 
   // A cooperative launch: all blocks are resident and take turns, on one thread and always in the same order.
   void run_together(LaunchResult& result) {
     const DeviceRounding rounding;
-    Interpreter interpreter(request_, request_.count ? counters_ : nullptr);
+    Interpreter interpreter(request_, request_.count ? counters_ : nullptr, checks());
     std::vector<BlockState> resident;
     const std::uint64_t blocks = count();
     resident.reserve(blocks);
@@ -90,8 +113,11 @@ class Launch {
     }
     std::vector<std::uint64_t> going(blocks);
     std::iota(going.begin(), going.end(), 0);
-    if (!take_turns(interpreter, resident, going)) result.fault = interpreter.fault();
+    if (request_.order) std::shuffle(going.begin(), going.end(), Random{request_.order});
+    const bool ended = take_turns(interpreter, resident, going);
+    if (interpreter.report_unwritten(true) || !ended) result.fault = interpreter.fault();
     result.barriers = interpreter.barriers();
+    result.unchecked = checks_.spent;
   }
 
   // Rounds of one turn for each block, until all have ended; false after a fault.
@@ -133,6 +159,8 @@ class Launch {
 
   const LaunchRequest& request_;
   InstructionCounters* counters_;
+  const std::vector<std::uint64_t> sequence_;  // of blocks; empty as they are numbered
+  LaunchChecks checks_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<std::uint64_t> first_fault_{~0ull};
 };
@@ -195,10 +223,14 @@ int astra_nearest(std::uint64_t address, std::uint64_t* start, std::uint64_t* by
   return 1;
 }
 
+// For the checks: these bytes were written by the host.
+void astra_note_written(std::uint64_t address, std::uint64_t bytes) { device_memory().note_written(address, bytes); }
+
 void astra_launch(const LaunchRequest* request, InstructionCounters* counters, LaunchResult* result) {
   *result = {};
   device_memory().begin_launch(request->count != 0);
   Launch(*request, counters).run(*result);
+  if (!request->checks) device_memory().end_unchecked_launch();
   result->bytes_read = device_memory().bytes_read();
   result->bytes_written = device_memory().bytes_written();
 }

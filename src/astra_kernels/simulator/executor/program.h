@@ -33,6 +33,11 @@ constexpr std::uint8_t kMerged = 255;
 // The source that names the lanes of an instruction for which lanes meet.
 constexpr int kMembers = 5;
 
+// Bits of `Instruction::order`.
+constexpr std::uint8_t kStrong = 1, kVolatile = 2, kRelease = 4;
+// `Instruction::mode` of a nop that is a fence.
+constexpr std::uint8_t kFence = 1;
+
 enum class Space : std::uint8_t { Global, Shared, Local, Generic, Constant };
 
 // Generic addresses of shared and local memory start at these windows.
@@ -61,7 +66,8 @@ struct Instruction {
   std::uint8_t mode;         // shuffle, vote, match, reduction: which one
   std::uint8_t address_bytes;  // 4 or 8: width of the address operand
   std::uint8_t counted_bytes;  // of shared memory, with the neighbours merged into it (merge.py)
-  std::uint8_t padding[2];
+  std::uint8_t order;  // of a memory access: bits below; of a barrier: 1 when lanes of a warp may come apart
+  std::uint8_t padding;
   std::int64_t copy_offset;  // added to the second address of an asynchronous copy
 };
 static_assert(sizeof(Instruction) == 80);
@@ -89,6 +95,15 @@ enum class FaultKind : std::int32_t {
   Trap,
   EarlyRead,   // of global memory, before the thread waited for the kernel before this one
   EarlyWrite,
+  // Looked for in checked launches only:
+  SharedRace,
+  GlobalRace,
+  SharedUnwritten,
+  GlobalUnwritten,
+  LocalUnwritten,
+  CopyUnderWay,      // an access to what an asynchronous copy writes, before the thread waited for it
+  AbsentLane,        // a shuffle from a lane that does not take part
+  DivergentBarrier,  // lanes of a warp at different barrier instructions
 };
 
 struct Fault {
@@ -98,6 +113,10 @@ struct Fault {
   std::int32_t thread;
   std::int32_t bytes;
   std::uint64_t address;
+  // The other side of a race; no instruction when there is none.
+  std::int32_t other_instruction = -1;
+  std::int32_t other_thread = 0;
+  std::uint64_t other_block = 0;
 };
 
 struct LaunchRequest {
@@ -118,6 +137,8 @@ struct LaunchRequest {
   std::int32_t programmatic;  // the kernel before it in the stream may still be running
   std::int32_t cooperative;   // blocks may wait for each other, so they take turns
   std::uint64_t seed;  // of what uninitialised memory holds
+  std::uint64_t order;  // of warps and blocks: 0 as they are numbered, else by chance from this
+  std::int32_t checks;  // whether to look for races and unwritten memory
 };
 
 struct LaunchResult {
@@ -125,6 +146,7 @@ struct LaunchResult {
   std::uint64_t barriers;
   std::uint64_t bytes_read;  // of distinct sectors
   std::uint64_t bytes_written;
+  std::uint64_t unchecked;  // 1 when the checks ran out of memory
 };
 
 }  // namespace astra

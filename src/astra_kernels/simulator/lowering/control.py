@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from astra_kernels.simulator.lowering.microcode import Constant, Kind, MemoryFields, MicroOp, Value
+from astra_kernels.simulator.lowering.microcode import (
+    FENCE,
+    Constant,
+    Kind,
+    MemoryFields,
+    MicroOp,
+    Value,
+)
 from astra_kernels.simulator.lowering.translate import Translator, kind_of_type
 from astra_kernels.simulator.ptx.syntax import Instruction, Label, Name, Operand, Pair
 
@@ -59,6 +66,11 @@ def translate_nothing(t: Translator, instruction: Instruction) -> None:
     t.emit(MicroOp("nop"))
 
 
+def translate_fence(t: Translator, instruction: Instruction) -> None:
+    """`fence` and `membar`: for the checks only, as every store is visible at once."""
+    t.emit(MicroOp("nop", mode=FENCE))
+
+
 def translate_grid_control(t: Translator, instruction: Instruction) -> None:
     """`griddepcontrol`: waiting for the kernel before this one; letting the next one start is a hint."""
     t.emit(MicroOp("grid_wait" if instruction.opcode == "griddepcontrol.wait" else "nop"))
@@ -66,6 +78,7 @@ def translate_grid_control(t: Translator, instruction: Instruction) -> None:
 
 def translate_barrier(t: Translator, instruction: Instruction) -> None:
     """`bar` and `barrier`: of a warp or of a block."""
+    aligned = instruction.parts[0] == "bar" or "aligned" in instruction.parts
     parts = [part for part in instruction.parts[1:] if part not in ("cta", "aligned")]
     operands = list(instruction.operands)
     if parts == ["warp", "sync"]:
@@ -82,6 +95,7 @@ def translate_barrier(t: Translator, instruction: Instruction) -> None:
         t.emit(MicroOp("barrier", results=(result,), sources=sources, mode=mode))
     else:
         t.refuse(f"`{instruction.opcode}` is not implemented")
+    t.operations[-1].memory = MemoryFields(order=0 if aligned else 1)
 
 
 def _barrier_sources(t: Translator, operands: list[Operand]) -> tuple[Value | None, Value | None]:

@@ -37,13 +37,13 @@ INSTRUCTION = np.dtype(
         "names": [
             "handler", "operation", "register_kind", "guard_negated", "counted", "space", "guard",
             "results", "sources", "target", "immediate", "element_bytes", "elements",
-            "sign_extend", "mode", "address_bytes", "counted_bytes", "copy_offset",
+            "sign_extend", "mode", "address_bytes", "counted_bytes", "order", "copy_offset",
         ],
         "formats": [
             "u2", "u2", "u1", "u1", "u1", "u1", "i4", "4i4", "6i4", "i4", "i8",
-            "u1", "u1", "u1", "u1", "u1", "u1", "i8",
+            "u1", "u1", "u1", "u1", "u1", "u1", "u1", "i8",
         ],
-        "offsets": [0, 2, 4, 5, 6, 7, 8, 12, 28, 52, 56, 64, 65, 66, 67, 68, 69, 72],
+        "offsets": [0, 2, 4, 5, 6, 7, 8, 12, 28, 52, 56, 64, 65, 66, 67, 68, 69, 70, 72],
         "itemsize": 80,
     }
 )  # fmt: skip
@@ -171,6 +171,7 @@ def _encode_memory(row: np.void, operation: MicroOp) -> None:
     row["sign_extend"] = memory.sign_extend
     row["counted_bytes"] = memory.counted_bytes
     row["copy_offset"] = memory.copy_offset
+    row["order"] = memory.order
     if operation.sources and operation.sources[0] is not None:
         row["address_bytes"] = 8 if operation.sources[0].kind == Kind.LANES64 else 4
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from astra_kernels.simulator.lowering.microcode import (
+    ORDERS,
     Constant,
     Kind,
     MemoryFields,
@@ -27,7 +29,7 @@ _SPACES = {
     "param": Space.CONSTANT,
 }
 # Orders, scopes and cache policies: a host thread runs blocks one after the other or in turns, and every
-# store is visible at once, so these change neither a result nor a check.
+# store is visible at once, so these change no result. The checks look at orders, not at scopes.
 _WITHOUT_EFFECT = {
     "weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "cta", "gpu", "sys",
     "ca", "cg", "cs", "cv", "lu", "nc", "wb", "wt",
@@ -37,6 +39,12 @@ _POLLING = {"relaxed", "acquire", "volatile", "cv"}
 _SEEN_BY_OTHERS = (Space.GLOBAL, Space.GENERIC)
 _CACHE_PREFIXES = ("L1::", "L2::")
 _VECTORS = {"v2": 2, "v4": 4}
+
+
+def _order(parts: Sequence[str]) -> int:
+    """The bits of all orders among the parts of an instruction's name."""
+    bits = [ORDERS[part] for part in parts if part in ORDERS]
+    return max(bits, default=0)
 
 
 class _Modifiers:
@@ -108,6 +116,7 @@ def translate_load(t: Translator, instruction: Instruction) -> None:
         elements=modifiers.elements,
         sign_extend=signed,
         register_kind=_data_kind(t, registers, modifiers.type),
+        order=_order(instruction.parts),
     )
     polls = modifiers.space in _SEEN_BY_OTHERS and not _POLLING.isdisjoint(instruction.parts)
     t.emit(
@@ -164,6 +173,7 @@ def translate_store(t: Translator, instruction: Instruction) -> None:
         element_bytes=TYPE_BYTES[modifiers.type],
         elements=modifiers.elements,
         register_kind=kind,
+        order=_order(instruction.parts),
     )
     values = tuple(t.value(item, kind) for item in items)
     t.emit(MicroOp("store", sources=(base, *values), immediate=offset, memory=fields))
@@ -189,7 +199,10 @@ def translate_atomic(t: Translator, instruction: Instruction) -> None:
     if target is not None and target.kind != kind:
         t.refuse("a result of another width")
     fields = MemoryFields(
-        space=modifiers.space, element_bytes=TYPE_BYTES[modifiers.type], register_kind=kind
+        space=modifiers.space,
+        element_bytes=TYPE_BYTES[modifiers.type],
+        register_kind=kind,
+        order=_order(instruction.parts) | ORDERS["relaxed"],
     )
     t.emit(
         MicroOp(

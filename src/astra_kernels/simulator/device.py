@@ -45,6 +45,7 @@ _ERRORS = {
     FaultKind.LOCAL_MISALIGNED: 716,
     FaultKind.STEP_LIMIT: 702,
     FaultKind.DEADLOCK: 702,
+    FaultKind.ASSERTION: 710,
 }
 
 

@@ -50,6 +50,7 @@ class LaunchRequest(C.Structure):
         ("programmatic", C.c_int32),
         ("cooperative", C.c_int32),
         ("seed", C.c_uint64),
+        ("operand_lists", C.c_void_p),
     )
 
 
@@ -61,6 +62,7 @@ class LaunchResult(C.Structure):
         ("barriers", C.c_uint64),
         ("bytes_read", C.c_uint64),
         ("bytes_written", C.c_uint64),
+        ("message", C.c_char * 512),
     )
 
 

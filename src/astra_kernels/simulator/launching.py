@@ -208,6 +208,7 @@ def _request(
         cooperative=geometry.cooperative,
         programmatic=geometry.programmatic,
         seed=options.seed << 32 | geometry.number << 8,
+        operand_lists=kernel.encoded.lists.ctypes.data,
     )
 
 
@@ -225,6 +226,7 @@ def _fault(
     instruction = kernel.lowered.microcode.operations[native.instruction].instruction
     line: SourceLine | None = instruction.line if instruction else None
     text = instruction.text if instruction else "the end of the kernel"
+    message = result.message.decode("utf-8", "replace")
     return Fault(
         kind=kind,
         kernel=kernel.lowered.name,
@@ -233,7 +235,7 @@ def _fault(
         address=native.address,
         size=native.bytes,
         line=line,
-        detail=f"{_explain(executor, kind, native, geometry, kernel)} at `{text}`",
+        detail=f"{_explain(executor, kind, native, geometry, kernel, message)} at `{text}`",
     )
 
 
@@ -243,6 +245,7 @@ def _explain(
     native: NativeFault,
     geometry: Geometry,
     kernel: PreparedKernel,
+    message: str,
 ) -> str:
     access = f"{native.bytes} bytes"
     if kind in _GLOBAL_KINDS:
@@ -258,6 +261,10 @@ def _explain(
     if kind in (FaultKind.LOCAL_BOUNDS, FaultKind.LOCAL_MISALIGNED):
         size = kernel.lowered.frame.local_bytes
         return f"{access} at offset {native.address} of {size} bytes of local memory"
+    if kind == FaultKind.ASSERTION:
+        return message
+    if kind == FaultKind.SYNC_MASK and native.bytes:
+        return f"only the lanes {native.address:#010x} of a warp are at an instruction of all {native.bytes}"
     return {
         FaultKind.STEP_LIMIT: "the block did not end within the step limit",
         FaultKind.DEADLOCK: "threads wait for others that will never come",

@@ -24,7 +24,7 @@ class PreparedKernel:
         lowered: Its microcode and layout.
         encoded: The executor's form of it.
         parameter_address: Where its parameters lie in device memory.
-        order_matters: Whether results depend on the order of blocks (floating-point atomics).
+        order_matters: Whether results depend on the order of blocks (floating-point atomics, printed lines).
     """
 
     lowered: LoweredKernel
@@ -73,7 +73,8 @@ class LoadedModule:
             encoded=encoded,
             parameter_address=self._executor.allocate(size, f"parameters of {name}", False),
             order_matters=any(
-                operation.handler == "atomic" and self._table.atomics[operation.operation]
+                operation.handler == "print"
+                or (operation.handler == "atomic" and self._table.atomics[operation.operation])
                 for operation in lowered.microcode.operations
             ),
         )

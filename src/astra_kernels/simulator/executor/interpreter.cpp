@@ -241,6 +241,15 @@ Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Ins
       break;
     }
     case Handler::nop: break;
+    case Handler::print: ok = print(warp, in, mask); break;
+    case Handler::assert_fail: ok = assert_fail(warp, in, mask); break;
+    case Handler::multiply_matrices: ok = whole_warp(warp, mask) && multiply_matrices(warp, in); break;
+    case Handler::load_matrices: ok = whole_warp(warp, mask) && load_matrices(warp, in); break;
+    case Handler::store_matrices: ok = whole_warp(warp, mask) && store_matrices(warp, in); break;
+    case Handler::transpose_matrix:
+      ok = whole_warp(warp, mask);
+      if (ok) transpose_matrix(warp, in);
+      break;
     default: exchange(warp, in, mask); break;
   }
   return ok ? Next::Continue : Next::Faulted;

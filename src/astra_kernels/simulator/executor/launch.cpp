@@ -9,6 +9,7 @@
 
 #include "atomics.h"
 #include "interpreter.h"
+#include "printing.h"
 
 namespace astra {
 namespace {
@@ -66,13 +67,18 @@ class Launch {
       const std::uint64_t next = next_++;
       if (next >= blocks || next > first_fault_) break;
       if (interpreter.run_block(request_.blocks ? request_.blocks[next] : next)) continue;
-      result.fault = interpreter.fault();
+      note_fault(interpreter, result);
       std::uint64_t seen = first_fault_;
       while (next < seen && !first_fault_.compare_exchange_weak(seen, next)) {
       }
       break;
     }
     result.barriers = interpreter.barriers();
+  }
+
+  static void note_fault(const Interpreter& interpreter, LaunchResult& result) {
+    result.fault = interpreter.fault();
+    interpreter.message().copy(result.message, sizeof result.message - 1);
   }
 
   // A cooperative launch: all blocks are resident and take turns, on one thread and always in the same order.
@@ -90,7 +96,7 @@ class Launch {
     }
     std::vector<std::uint64_t> going(blocks);
     std::iota(going.begin(), going.end(), 0);
-    if (!take_turns(interpreter, resident, going)) result.fault = interpreter.fault();
+    if (!take_turns(interpreter, resident, going)) note_fault(interpreter, result);
     result.barriers = interpreter.barriers();
   }
 
@@ -120,7 +126,10 @@ class Launch {
              LaunchResult& into) {
     into.barriers += from.barriers;
     const bool earlier = into.fault.kind == FaultKind::None || from.fault.block < into.fault.block;
-    if (from.fault.kind != FaultKind::None && earlier) into.fault = from.fault;
+    if (from.fault.kind != FaultKind::None && earlier) {
+      into.fault = from.fault;
+      std::memcpy(into.message, from.message, sizeof into.message);
+    }
     for (std::size_t i = 0; i < part.size(); ++i) {
       counters_[i].warps += part[i].warps;
       counters_[i].threads += part[i].threads;
@@ -198,7 +207,9 @@ int astra_nearest(std::uint64_t address, std::uint64_t* start, std::uint64_t* by
 void astra_launch(const LaunchRequest* request, InstructionCounters* counters, LaunchResult* result) {
   *result = {};
   device_memory().begin_launch(request->count != 0);
+  begin_printing();
   Launch(*request, counters).run(*result);
+  end_printing();
   result->bytes_read = device_memory().bytes_read();
   result->bytes_written = device_memory().bytes_written();
 }

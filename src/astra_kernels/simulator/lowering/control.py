@@ -54,6 +54,11 @@ def translate_trap(t: Translator, instruction: Instruction) -> None:
     t.emit(MicroOp("trap"))
 
 
+def translate_breakpoint(t: Translator, instruction: Instruction) -> None:
+    """`brkpt`: without a debugger the hardware stops there as at a trap."""
+    t.emit(MicroOp("trap"))
+
+
 def translate_nothing(t: Translator, instruction: Instruction) -> None:
     """An instruction that orders, hints or waits for what is always so here."""
     t.emit(MicroOp("nop"))

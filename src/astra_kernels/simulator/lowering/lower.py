@@ -6,7 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from astra_kernels.simulator.errors import InvalidPtx, UnsupportedPtx
-from astra_kernels.simulator.lowering import arithmetic, carry, control, memory
+from astra_kernels.simulator.lowering import (
+    arithmetic,
+    carry,
+    control,
+    fragments,
+    matrices,
+    memory,
+    system,
+)
 from astra_kernels.simulator.lowering.frame import Frame, lay_out
 from astra_kernels.simulator.lowering.inline import inline_calls
 from astra_kernels.simulator.lowering.merge import mark_merged_accesses
@@ -40,6 +48,13 @@ _FAMILIES: dict[str, Callable[[Translator, Instruction], None]] = {
     "ret": control.translate_exit,
     "exit": control.translate_exit,
     "trap": control.translate_trap,
+    "brkpt": control.translate_breakpoint,
+    "call": system.translate_system_call,
+    "mma": matrices.translate_multiply,
+    "ldmatrix": matrices.translate_load_matrices,
+    "stmatrix": matrices.translate_store_matrices,
+    "movmatrix": matrices.translate_transpose,
+    "wmma": fragments.translate_fragments,
     "bar": control.translate_barrier,
     "barrier": control.translate_barrier,
     "shfl": control.translate_shuffle,

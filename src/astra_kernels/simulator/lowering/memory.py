@@ -18,7 +18,7 @@ from astra_kernels.simulator.lowering.translate import Translator, kind_of_type
 from astra_kernels.simulator.ptx.operands import TYPE_BYTES
 from astra_kernels.simulator.ptx.syntax import Address, Instruction, Literal, Name, Operand, Vector
 
-_SPACES = {
+SPACES = {
     "global": Space.GLOBAL,
     "shared": Space.SHARED,
     "shared::cta": Space.SHARED,
@@ -49,8 +49,8 @@ class _Modifiers:
         self.hint = False
         *parts, self.type = instruction.parts[1:]
         for part in parts:
-            if part in _SPACES:
-                self.space = _SPACES[part]
+            if part in SPACES:
+                self.space = SPACES[part]
             elif part in _VECTORS:
                 self.elements = _VECTORS[part]
             elif part in known:
@@ -63,7 +63,7 @@ class _Modifiers:
             t.refuse(f"the type `.{self.type}` is not implemented")
 
 
-def _address(t: Translator, operand: Operand, space: Space) -> tuple[Value, int]:
+def address_of(t: Translator, operand: Operand, space: Space) -> tuple[Value, int]:
     """The value that holds an address, and what is added to it."""
     if not isinstance(operand, Address):
         t.refuse("an address of this form")
@@ -80,7 +80,7 @@ def _address(t: Translator, operand: Operand, space: Space) -> tuple[Value, int]
     return t.value(operand.base, Kind.LANES64), operand.offset
 
 
-def _items(operand: Operand) -> tuple[Operand, ...]:
+def items_of(operand: Operand) -> tuple[Operand, ...]:
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
@@ -88,7 +88,7 @@ def translate_load(t: Translator, instruction: Instruction) -> None:
     """`ld`, `ldu`."""
     modifiers = _Modifiers(t, instruction, frozenset())
     target, address = instruction.operands[:2]
-    registers = [t.result(item) for item in _items(target)]
+    registers = [t.result(item) for item in items_of(target)]
     if len(registers) != modifiers.elements:
         t.refuse("a vector of another length")
     signed = modifiers.type.startswith("s")
@@ -101,7 +101,7 @@ def translate_load(t: Translator, instruction: Instruction) -> None:
             return
         if address.base.name in t.frame.local:
             modifiers.space = Space.LOCAL
-    base, offset = _address(t, address, modifiers.space)
+    base, offset = address_of(t, address, modifiers.space)
     fields = MemoryFields(
         space=modifiers.space,
         element_bytes=size,
@@ -146,7 +146,7 @@ def translate_store(t: Translator, instruction: Instruction) -> None:
     """`st`."""
     modifiers = _Modifiers(t, instruction, frozenset())
     address, data = instruction.operands[:2]
-    items = _items(data)
+    items = items_of(data)
     if len(items) != modifiers.elements:
         t.refuse("a vector of another length")
     registers = [
@@ -158,7 +158,7 @@ def translate_store(t: Translator, instruction: Instruction) -> None:
     is_parameter = "param" in instruction.parts
     if is_parameter:
         modifiers.space = Space.LOCAL
-    base, offset = _address(t, address, modifiers.space)
+    base, offset = address_of(t, address, modifiers.space)
     fields = MemoryFields(
         space=modifiers.space,
         element_bytes=TYPE_BYTES[modifiers.type],
@@ -183,7 +183,7 @@ def translate_atomic(t: Translator, instruction: Instruction) -> None:
     if modifiers.hint:
         operands.pop()
     target = t.result(operands.pop(0)) if instruction.parts[0] == "atom" else None
-    base, offset = _address(t, operands[0], modifiers.space)
+    base, offset = address_of(t, operands[0], modifiers.space)
     kind = kind_of_type(modifiers.type)
     values = tuple(t.value(operand, kind) for operand in operands[1:])
     if target is not None and target.kind != kind:
@@ -222,7 +222,7 @@ def translate_copy_async(t: Translator, instruction: Instruction) -> None:
 
 def _copy(t: Translator, instruction: Instruction) -> None:
     for part in instruction.parts[3:]:
-        if part not in _SPACES and not part.startswith("L2::"):
+        if part not in SPACES and not part.startswith("L2::"):
             t.refuse(f"the modifier `.{part}` is not implemented")
     to, source, size, *rest = instruction.operands
     if "L2::cache_hint" in instruction.parts:
@@ -234,8 +234,8 @@ def _copy(t: Translator, instruction: Instruction) -> None:
         if isinstance(rest[0], Name) and t.registers.get(rest[0].name) == Kind.PRED:
             t.refuse("a copy that a predicate turns off")
         limit = t.value(rest[0], Kind.LANES32)
-    target, target_offset = _address(t, to, Space.SHARED)
-    origin, origin_offset = _address(t, source, Space.GLOBAL)
+    target, target_offset = address_of(t, to, Space.SHARED)
+    origin, origin_offset = address_of(t, source, Space.GLOBAL)
     fields = MemoryFields(space=Space.SHARED, element_bytes=size.bits)
     t.emit(
         MicroOp(

@@ -43,13 +43,13 @@ _SPACE = re.compile(r"\.(global|shared|const|local|param)\b")
 _TOKEN = re.compile(
     r"\s*(?:(?P<brace>[{}])"
     r"|\.loc\s+(?P<loc>[^\n]*)"
-    rf"|(?P<label>{IDENTIFIER}):(?!:)"
+    rf"|(?P<label>{IDENTIFIER})\s*:(?!:)"
     r"|(?P<statement>[^;]*);)"
 )
 _GUARDED = re.compile(rf"@(!?)\s*({IDENTIFIER})\s+(.*)", re.DOTALL)
 _CALL = re.compile(
     rf"call(?:\.uni)?\s*(?:\((?P<returns>[^)]*)\)\s*,)?\s*(?P<callee>{IDENTIFIER})\s*"
-    r"(?:,\s*\((?P<arguments>[^)]*)\))?\s*$"
+    rf"(?:,\s*\((?P<arguments>[^)]*)\))?\s*(?:,\s*{IDENTIFIER}\s*)?$"
 )
 
 

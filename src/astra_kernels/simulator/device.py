@@ -195,6 +195,9 @@ class Simulator:
             cooperative=bool(request.cooperative),
             programmatic=bool(request.programmatic),
             number=self._launched,
+            multiprocessors=self.machine.multiprocessors,
+            warps_per_multiprocessor=self.machine.max_threads_per_sm // 32,
+            reserved_shared_bytes=self.machine.shared_reserved_bytes,
         )
         try:
             check_resident(kernel, geometry)

@@ -51,6 +51,9 @@ class Geometry:
         dynamic_shared_bytes: Shared memory beside what the kernel declares.
         cooperative: Whether its blocks run together and may wait for each other.
         programmatic: Whether the kernel may overlap the one before it in the stream.
+        multiprocessors: The machine's.
+        warps_per_multiprocessor: At most.
+        reserved_shared_bytes: Of every block, for the system.
         number: Which launch of the process it is; uninitialised memory holds other bytes in each.
     """
 
@@ -60,6 +63,9 @@ class Geometry:
     cooperative: bool = False
     programmatic: bool = False
     number: int = 0
+    multiprocessors: int = 132
+    warps_per_multiprocessor: int = 64
+    reserved_shared_bytes: int = 1024
 
     @property
     def blocks(self) -> int:
@@ -142,7 +148,7 @@ def run_launch(
     chosen = None if geometry.cooperative else choose_blocks(geometry.blocks, options)
     counters = np.zeros((len(kernel.encoded.code), len(COUNTER_NAMES)), np.uint64)
     with _workspace(executor, geometry) as workspace:
-        values = _launch_values(geometry, workspace)
+        values = _launch_values(kernel, geometry, workspace)
         constants = fill_constants(
             kernel.encoded, values, parameters, kernel.parameter_address, symbols
         )
@@ -172,8 +178,20 @@ def run_launch(
     )
 
 
-def _launch_values(geometry: Geometry, workspace: int) -> dict[str, int]:
-    values = {"%envreg1": workspace >> 32, "%envreg2": workspace & 0xFFFFFFFF}
+def _launch_values(
+    kernel: PreparedKernel, geometry: Geometry, workspace: int
+) -> dict[str, int]:
+    shared = kernel.lowered.frame.shared_bytes + geometry.dynamic_shared_bytes
+    values = {
+        "%envreg1": workspace >> 32,
+        "%envreg2": workspace & 0xFFFFFFFF,
+        "%gridid": geometry.number,
+        "%nsmid": geometry.multiprocessors,
+        "%nwarpid": geometry.warps_per_multiprocessor,
+        "%dynamic_smem_size": geometry.dynamic_shared_bytes,
+        "%total_smem_size": shared,
+        "%aggr_smem_size": shared + geometry.reserved_shared_bytes,
+    }
     for axis, letter in enumerate("xyz"):
         values[f"%ntid.{letter}"] = geometry.block[axis]
         values[f"%nctaid.{letter}"] = geometry.grid[axis]

@@ -6,6 +6,7 @@ import ctypes
 import struct
 from dataclasses import dataclass
 
+from astra_kernels.simulator.errors import SimulatorRefusal
 from astra_kernels.simulator.executor_interface import Executor
 from astra_kernels.simulator.lowering import (
     EncodedKernel,
@@ -84,9 +85,12 @@ class LoadedModule:
         symbols = {}
         for variable in variables:
             counted = variable.space == "global"
-            symbols[variable.name] = self._executor.allocate(
-                max(variable.size, 1), variable.name, counted
-            )
+            try:
+                symbols[variable.name] = self._executor.allocate(
+                    max(variable.size, 1), variable.name, counted
+                )
+            except MemoryError as error:
+                raise SimulatorRefusal(f"not simulated: {error}") from error
         for variable in variables:
             data = bytearray(variable.initial or b"")
             for at, target in variable.references.items():

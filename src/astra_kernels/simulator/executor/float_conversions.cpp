@@ -1,4 +1,5 @@
 // cvt between floating-point formats: widths, 16-bit pairs, 8-bit pairs, rounding to an integer.
+#include "directed.h"
 #include "float8.h"
 #include "rounding.h"
 #include "scalar_float.h"
@@ -52,6 +53,11 @@ struct TruncateBfloat {
   static float of(float a) {
     return a != a ? a : bit_cast<float>(bit_cast<std::uint32_t>(a) & ~0xffffu);
   }
+};
+template <class Encoding, Direction Toward>
+struct Directed {
+  template <class T>
+  static float of(T a) { return round_toward<Encoding, Toward>(double(a)); }
 };
 template <class Encoding>
 struct Finite {
@@ -129,6 +135,11 @@ void add_narrowing(Registry& table, const std::string& type) {
   };
   add(".rn", Same{});
   add(".rz", Truncated{});
+  table.unary<Directed<Encoding, Direction::Down>, F, F32>("cvt.rm." + type + ".f32");
+  table.unary<Directed<Encoding, Direction::Up>, F, F32>("cvt.rp." + type + ".f32");
+  table.unary<Directed<Encoding, Direction::Zero>, F, F64>("cvt.rz." + type + ".f64");
+  table.unary<Directed<Encoding, Direction::Down>, F, F64>("cvt.rm." + type + ".f64");
+  table.unary<Directed<Encoding, Direction::Up>, F, F64>("cvt.rp." + type + ".f64");
   add(".rn.relu", Rectified<Same>{});
   add(".rz.relu", Rectified<Truncated>{});
   add(".rn.satfinite", Limit{});
@@ -168,6 +179,7 @@ void add_float_conversions(Registry& table) {
   table.unary<Same, F32Ftz, F32Ftz>("cvt.ftz.f32.f32");
   table.unary<ToTf32<false>, F32, F32>("cvt.rn.tf32.f32");
   table.unary<ToTf32<true>, F32, F32>("cvt.rna.tf32.f32");
+  table.unary<Rectified<ToTf32<false>>, F32, F32>("cvt.rn.relu.tf32.f32");
   add_to_integral<F32>(table, ".f32.f32");
   add_to_integral<F32Ftz>(table, ".ftz.f32.f32");
   add_to_integral<F64>(table, ".f64.f64");

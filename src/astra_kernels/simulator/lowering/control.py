@@ -20,6 +20,7 @@ _REDUCTIONS = (
     "or.b32",
     "xor.b32",
 )
+_BARRIERS = 16
 _BARRIER_REDUCTIONS = ("popc", "and", "or")
 
 
@@ -91,6 +92,8 @@ def translate_barrier(t: Translator, instruction: Instruction) -> None:
 
 def _barrier_sources(t: Translator, operands: list[Operand]) -> tuple[Value | None, Value | None]:
     identity = t.value(operands[0], Kind.LANES32)
+    if isinstance(identity, Constant) and identity.bits >= _BARRIERS:
+        t.refuse(f"a barrier beyond the {_BARRIERS} that a block has")
     return identity, t.value(operands[1], Kind.LANES32) if len(operands) > 1 else None
 
 

@@ -20,6 +20,7 @@ from astra_kernels.simulator.lowering.inline import inline_calls
 from astra_kernels.simulator.lowering.merge import mark_merged_accesses
 from astra_kernels.simulator.lowering.microcode import Kind, Microcode, MicroOp
 from astra_kernels.simulator.lowering.translate import OperationTable, Translator, kind_of_type
+from astra_kernels.simulator.lowering.validate import check_microcode
 from astra_kernels.simulator.ptx.syntax import (
     Address,
     Body,
@@ -37,6 +38,8 @@ _FAMILIES: dict[str, Callable[[Translator, Instruction], None]] = {
     "cvta": arithmetic.translate_cvta,
     "setp": arithmetic.translate_setp,
     "selp": arithmetic.translate_selp,
+    "set": arithmetic.translate_set,
+    "slct": arithmetic.translate_slct,
     "createpolicy": arithmetic.translate_createpolicy,
     "ld": memory.translate_load,
     "ldu": memory.translate_load,
@@ -118,6 +121,7 @@ def lower_kernel(module: Module, name: str, table: OperationTable) -> LoweredKer
     for operation in microcode.operations:
         if operation.target is not None and operation.target not in microcode.labels:
             raise InvalidPtx(f"branch to {operation.target}, which is nowhere in {name}")
+    check_microcode(name, microcode, table)
     mark_merged_accesses(microcode)
     return LoweredKernel(name, microcode, frame, _max_threads(function))
 

@@ -170,6 +170,8 @@ def translate_store(t: Translator, instruction: Instruction) -> None:
     t.operations[-1].counted &= not is_parameter
 
 
+# Vectors of these are updated element by element; only each element's update is atomic (PTX ISA, "atom").
+_VECTOR_ATOMICS = frozenset({"f32", "f16", "bf16", "f16x2", "bf16x2"})
 _ATOMIC = frozenset({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"})
 
 
@@ -177,29 +179,38 @@ def translate_atomic(t: Translator, instruction: Instruction) -> None:
     """`atom`, `red`."""
     modifiers = _Modifiers(t, instruction, _ATOMIC)
     name = ".".join([*modifiers.kept, modifiers.type])
-    if name not in t.table.atomics or modifiers.elements != 1:
+    vector = modifiers.elements > 1
+    if name not in t.table.atomics or (vector and modifiers.type not in _VECTOR_ATOMICS):
         t.refuse(f"the atomic `{name}` is not implemented")
     operands = list(instruction.operands)
+    returns = instruction.parts[0] == "atom"
     if modifiers.hint:
         operands.pop()
-    target = t.result(operands.pop(0)) if instruction.parts[0] == "atom" else None
+    targets = [t.result(item) for item in items_of(operands.pop(0))] if returns else []
+    items = items_of(operands[1]) if vector else tuple(operands[1:])
+    expected = modifiers.elements if vector else 1 + ("cas" in modifiers.kept)
+    if len(items) != expected or (returns and len(targets) != modifiers.elements):
+        t.refuse("operands of another number")
     base, offset = address_of(t, operands[0], modifiers.space)
     kind = kind_of_type(modifiers.type)
-    values = tuple(t.value(operand, kind) for operand in operands[1:])
-    if target is not None and target.kind != kind:
+    values = tuple(t.value(item, kind) for item in items)
+    if any(target is not None and target.kind != kind for target in targets):
         t.refuse("a result of another width")
     fields = MemoryFields(
-        space=modifiers.space, element_bytes=TYPE_BYTES[modifiers.type], register_kind=kind
+        space=modifiers.space,
+        element_bytes=TYPE_BYTES[modifiers.type],
+        elements=modifiers.elements,
+        register_kind=kind,
     )
     t.emit(
         MicroOp(
             "atomic",
             name,
-            results=(target,),
+            results=tuple(targets) or (None,),
             sources=(base, *values),
             immediate=offset,
             memory=fields,
-            polls=target is not None and modifiers.space in _SEEN_BY_OTHERS,
+            polls=any(targets) and modifiers.space in _SEEN_BY_OTHERS,
         )
     )
 

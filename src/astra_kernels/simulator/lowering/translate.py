@@ -196,9 +196,24 @@ class Translator:
             return ThreadValue(name)
         if name in _LAUNCH_VALUES:
             return LaunchValue(name)
+        if name == "%gridid":
+            return LaunchValue(name, Kind.LANES64)
+        if name == "%smid":
+            return self._multiprocessor()
         if name == "WARP_SZ":
             return Constant(32, Kind.LANES32)
         self.refuse(f"`{name}` is not provided")
+
+    def _multiprocessor(self) -> Register:
+        """The block's multiprocessor, as if blocks were dealt out in turn."""
+        index: Value = LaunchValue("%ctaid.z")
+        for axis in "yx":
+            sources = (index, LaunchValue(f"%nctaid.{axis}"), LaunchValue(f"%ctaid.{axis}"))
+            index = self.temporary(Kind.LANES32)
+            self.elementwise("mad.lo.u32", index, *sources)
+        place = self.temporary(Kind.LANES32)
+        self.elementwise("rem.u32", place, index, LaunchValue("%nsmid"))
+        return place
 
     def result(self, operand: Operand) -> Register | None:
         """A result register; None for the sink `_`."""

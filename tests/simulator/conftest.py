@@ -17,7 +17,7 @@ from astra_kernels.simulator import Simulator, SimulatorOptions
 SOURCES = Path(__file__).parent / "cu"
 PLAIN = (
     "norms", "warps", "faults", "ordering", "cooperative", "missing",
-    "tensor", "system",
+    "tensor", "system", "hosting",
 )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ from astra_kernels.simulator.ptx.syntax import (
     Vector,
 )
 
-_FAMILIES: dict[str, Callable[[Translator, Instruction], None]] = {
+FAMILIES: dict[str, Callable[[Translator, Instruction], None]] = {
     "mov": arithmetic.translate_mov,
     "cvta": arithmetic.translate_cvta,
     "setp": arithmetic.translate_setp,
@@ -134,8 +134,8 @@ def _translate(translator: Translator, instruction: Instruction) -> None:
             memory.translate_copy_async(translator, instruction)
         elif carry.is_carry_chain(instruction):
             carry.translate_carry_chain(translator, instruction)
-        elif family in _FAMILIES:
-            _FAMILIES[family](translator, instruction)
+        elif family in FAMILIES:
+            FAMILIES[family](translator, instruction)
         else:
             arithmetic.translate_elementwise(translator, instruction)
     except (KeyError, ValueError, IndexError) as error:

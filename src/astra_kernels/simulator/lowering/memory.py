@@ -68,7 +68,7 @@ def address_of(t: Translator, operand: Operand, space: Space) -> tuple[Value, in
     if not isinstance(operand, Address):
         t.refuse("an address of this form")
     if isinstance(operand.base, Literal):
-        return Constant(operand.base.bits, Kind.LANES64), operand.offset
+        return Constant(operand.base.bits & (2**64 - 1), Kind.LANES64), operand.offset
     name = operand.base.name
     if name in t.registers:
         base: Value = t.register(name)
@@ -223,7 +223,7 @@ def translate_copy_async(t: Translator, instruction: Instruction) -> None:
         t.emit(MicroOp("copy_commit"))
     elif parts == ["wait_all"]:
         t.emit(MicroOp("copy_wait", immediate=-1))
-    elif parts == ["wait_group"] and isinstance(operands[0], Literal):
+    elif parts == ["wait_group"] and isinstance(operands[0], Literal) and operands[0].bits < 2**31:
         t.emit(MicroOp("copy_wait", immediate=operands[0].bits))
     elif parts[:1] in (["ca"], ["cg"]):
         _copy(t, instruction)

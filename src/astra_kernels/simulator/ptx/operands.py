@@ -69,7 +69,9 @@ def parse_operand(text: str) -> Operand:
     if text.startswith("!"):
         return Not(Name(text[1:].strip()))
     if "|" in text:
-        first, second = text.split("|")
+        first, _, second = text.partition("|")
+        if "|" in second:
+            raise InvalidPtx(f"operand {text!r}")
         return Pair(Name(first.strip()), Name(second.strip()))
     return _parse_scalar(text)
 
@@ -87,8 +89,10 @@ def _parse_scalar(text: str) -> Name | Literal:
     if re.fullmatch(IDENTIFIER, text):
         return Name(text)
     if offset := _WITH_OFFSET.match(text):
-        sign = -1 if offset[2] == "-" else 1
-        return Name(offset[1].strip(), sign * int(offset[3], 0))
+        distance = (-1 if offset[2] == "-" else 1) * int(offset[3], 0)
+        if not -(2**31) <= distance < 2**32:
+            raise InvalidPtx(f"offset {text!r}")
+        return Name(offset[1].strip(), distance)
     raise InvalidPtx(f"operand {text!r}")
 
 

@@ -63,7 +63,11 @@ def _copy(to, source, size):
 
 def per_lane(*results):
     """Text that stores `%r` registers to p0, as an array of shape (len(results), 32)."""
-    lines = ["  ld.param.u64 %rd60, [p0];", "  mov.u32 %r250, %laneid;", "  mul.wide.u32 %rd61, %r250, 4;"]
+    lines = [
+        "  ld.param.u64 %rd60, [p0];",
+        "  mov.u32 %r250, %laneid;",
+        "  mul.wide.u32 %rd61, %r250, 4;",
+    ]
     lines.append("  add.s64 %rd62, %rd60, %rd61;")
     lines += [f"  st.global.b32 [%rd62+{128 * i}], {name};" for i, name in enumerate(results)]
     return "\n".join(lines)

@@ -137,9 +137,7 @@ def test_products_of_matrices(rows, depth, a, b, d):
         np.testing.assert_array_equal(got, exact.astype(np.int32))  # wraps
         return
     if a == "tf32":  # the unit sees the upper 19 bits
-        left, right = (
-            (m.view(np.uint32) & 0xFFFFE000).view(np.float32) for m in (left, right)
-        )
+        left, right = ((m.view(np.uint32) & 0xFFFFE000).view(np.float32) for m in (left, right))
     exact = left.astype(np.longdouble) @ right.astype(np.longdouble) + start.astype(np.longdouble)
     np.testing.assert_array_equal(got, exact.astype(DTYPES[d]))
 
@@ -253,7 +251,10 @@ def test_stores_of_matrices(count, transposed):
 def test_a_matrix_transposed_between_lanes():
     source, out = words(1, 32), np.zeros((1, 32), np.uint32)
     move = "\n  movmatrix.sync.aligned.m8n8.trans.b16 %r1, %r0;\n"
-    assert run(module_of(lane_words("p1", ["%r0"]) + move + per_lane("%r1"), 2), out, source).fault is None
+    assert (
+        run(module_of(lane_words("p1", ["%r0"]) + move + per_lane("%r1"), 2), out, source).fault
+        is None
+    )
     expected = np.ascontiguousarray(source.view(np.uint16).reshape(8, 8).T).view(np.uint32)
     np.testing.assert_array_equal(out[0], expected.reshape(32))
 

@@ -65,8 +65,8 @@ def extended(a, n, is_signed, wrap):
 for mode in ("clamp", "wrap"):
     BINARY[f"bmsk.{mode}.b32"] = lambda a, b, w=mode == "wrap": mask_of(a, b, w)
     for kind in "us":
-        BINARY[f"szext.{mode}.{kind}32"] = lambda a, b, s=kind == "s", w=mode == "wrap": extended(
-            a, b, s, w
+        BINARY[f"szext.{mode}.{kind}32"] = (
+            lambda a, b, s=kind == "s", w=mode == "wrap": extended(a, b, s, w)
         )
 
 
@@ -112,7 +112,11 @@ def permuted(a, b, selector, mode):
 
 
 TERNARY = {
-    f"dp2a.{'hi' if upper else 'lo'}.{ka}32.{kb}32": lambda a, b, c, u=upper, s=(
+    f"dp2a.{'hi' if upper else 'lo'}.{ka}32.{kb}32": lambda a,
+    b,
+    c,
+    u=upper,
+    s=(
         ka == "s",
         kb == "s",
     ): dot2(a, b, c, u, s)

@@ -1,5 +1,7 @@
 """Every instruction of the PTX ISA either runs or is refused by its name before anything runs."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,44 +9,13 @@ from astra_kernels.simulator import InvalidPtx, SimulatorRefusal, UnsupportedPtx
 from astra_kernels.simulator.lowering.lower import FAMILIES
 from tests.simulator.handwritten import EXECUTOR, HEADER, load, module_of, run
 
-# Chapter 9.7 of the PTX ISA 9.0, by section.
-ISA = """
-add sub mul mad mul24 mad24 sad div rem abs neg min max popc clz bfind fns brev bfe bfi szext bmsk dp4a dp2a
-add.cc addc sub.cc subc mad.cc madc testp copysign fma rcp sqrt rsqrt sin cos lg2 ex2 tanh
-set setp selp slct and or xor not cnot lop3 shf shl shr
-mov shfl.sync prmt ld ldu st st.async st.bulk multimem.ld_reduce multimem.st multimem.red prefetch prefetchu
-applypriority discard createpolicy isspacep cvta cvt cvt.pack mapa getctarank
-cp.async cp.async.commit_group cp.async.wait_group cp.async.wait_all cp.async.bulk cp.reduce.async.bulk
-cp.async.bulk.prefetch cp.async.bulk.tensor cp.reduce.async.bulk.tensor cp.async.bulk.prefetch.tensor
-cp.async.bulk.commit_group cp.async.bulk.wait_group multimem.cp.async.bulk multimem.cp.reduce.async.bulk
-tensormap.replace tensormap.cp_fenceproxy tex tld4 txq istypep suld sust sured suq
-bra brx.idx call ret exit
-bar barrier bar.warp.sync barrier.cluster membar fence atom red red.async vote.sync match.sync activemask redux.sync
-griddepcontrol elect.sync mbarrier.init mbarrier.inval mbarrier.expect_tx mbarrier.complete_tx mbarrier.arrive
-mbarrier.arrive_drop cp.async.mbarrier.arrive mbarrier.test_wait mbarrier.try_wait mbarrier.pending_count
-clusterlaunchcontrol.try_cancel clusterlaunchcontrol.query_cancel
-wmma.load wmma.store wmma.mma mma.sync ldmatrix stmatrix movmatrix mma.sp wgmma.mma_async wgmma.fence
-wgmma.commit_group wgmma.wait_group
-tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit tcgen05.ld tcgen05.st tcgen05.wait tcgen05.cp
-tcgen05.shift tcgen05.mma tcgen05.commit tcgen05.fence
-stacksave stackrestore alloca
-vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2
-vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4
-brkpt nanosleep pmevent trap setmaxnreg
-""".split()
-REFUSED = """
-st.async st.bulk multimem.ld_reduce multimem.st multimem.red mapa getctarank cvt.pack
-cp.async.bulk cp.reduce.async.bulk cp.async.bulk.prefetch cp.async.bulk.tensor cp.reduce.async.bulk.tensor
-cp.async.bulk.prefetch.tensor cp.async.bulk.commit_group cp.async.bulk.wait_group multimem.cp.async.bulk
-multimem.cp.reduce.async.bulk tensormap.replace tensormap.cp_fenceproxy tex tld4 txq istypep suld sust sured suq
-barrier.cluster red.async mbarrier.init mbarrier.inval mbarrier.expect_tx mbarrier.complete_tx mbarrier.arrive
-mbarrier.arrive_drop cp.async.mbarrier.arrive mbarrier.test_wait mbarrier.try_wait mbarrier.pending_count
-clusterlaunchcontrol.try_cancel clusterlaunchcontrol.query_cancel mma.sp wgmma.mma_async wgmma.fence
-wgmma.commit_group wgmma.wait_group tcgen05.alloc tcgen05.dealloc tcgen05.relinquish_alloc_permit tcgen05.ld
-tcgen05.st tcgen05.wait tcgen05.cp tcgen05.shift tcgen05.mma tcgen05.commit tcgen05.fence
-stacksave stackrestore alloca vadd vsub vabsdiff vmin vmax vshl vshr vmad vset vadd2 vsub2 vavrg2 vabsdiff2
-vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vmin4 vmax4 vset4 setmaxnreg
-""".split()
+LISTED = [
+    line
+    for line in (Path(__file__).parent / "ptx_isa.txt").read_text().splitlines()
+    if not line.startswith("#")
+]
+REFUSED = [line.removeprefix("- ") for line in LISTED if line.startswith("- ")]
+ISA = [line.removeprefix("- ") for line in LISTED]
 
 
 def families():
@@ -162,7 +133,9 @@ def test_recursion_is_refused_clearly():
         run(module_of(body, functions=function), np.zeros(1, np.uint32))
 
 
-@pytest.mark.parametrize("text", ["", "garbage", HEADER + ".visible .entry k(", HEADER + "}{", "\0\0"])
+@pytest.mark.parametrize(
+    "text", ["", "garbage", HEADER + ".visible .entry k(", HEADER + "}{", "\0\0"]
+)
 def test_text_that_is_no_ptx(text):
     with pytest.raises(SimulatorRefusal):
         load(text).kernel("k")

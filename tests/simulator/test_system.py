@@ -25,7 +25,7 @@ def test_printf_writes_what_the_c_library_would(device, system, printed):
     x, suffix = np.arange(32, dtype=np.float32), np.frombuffer(b"xyz\0", np.uint8).copy()
     assert device.run(system, "speaks", x, suffix, 3) == 0
     words = ["even", "odd", "even"]
-    lines = ["thread %d: %s %8.3f|%-6d|%06x|%d|z%%" % (i, words[i], i, -7, 48879, 2**40) for i in range(3)]
+    lines = [f"thread {i}: {words[i]} {i:8.3f}|-7    |00beef|{2**40}|z%" for i in range(3)]
     lines += ["   42|1.23e+03|  xyz|4000000000|9|44", "plain text"]
     assert printed().splitlines() == lines
 

@@ -4,9 +4,9 @@ Nothing native is built or loaded until a `Simulator` is made.
 
 What is not modelled, beside time: the payload and sign of a NaN; the last bit of the approximate functions
 (`ex2.approx` and its like are rounded correctly here, the hardware is off by a unit or two); the order in
-which blocks and warps run (here: in order, each warp up to its next barrier). Races and reads of
-uninitialised memory are not looked for yet. Tensor cores, clusters, bulk copies, textures, calls through
-pointers, printf and grid-wide barriers are refused by name.
+which blocks and warps run (here: in order, each warp up to its next barrier); the last bits of products on
+tensor cores. Races and reads of uninitialised memory are not looked for yet. Warp-group products, clusters,
+bulk copies, mbarriers, textures, recursion and calls through pointers are refused by name.
 """
 
 from astra_kernels.simulator.device import Simulator

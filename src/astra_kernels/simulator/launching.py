@@ -178,9 +178,7 @@ def run_launch(
     )
 
 
-def _launch_values(
-    kernel: PreparedKernel, geometry: Geometry, workspace: int
-) -> dict[str, int]:
+def _launch_values(kernel: PreparedKernel, geometry: Geometry, workspace: int) -> dict[str, int]:
     shared = kernel.lowered.frame.shared_bytes + geometry.dynamic_shared_bytes
     values = {
         "%envreg1": workspace >> 32,

@@ -226,7 +226,7 @@ def _walk(t: Translator, move: _Move, operands: list[Operand]) -> _Walk:
 
 
 def _memory_bytes(ptx_type: str) -> int:
-    return 4 if ptx_type == "tf32" else TYPE_BYTES[ptx_type] if ptx_type in TYPE_BYTES else 1
+    return TYPE_BYTES[ptx_type]
 
 
 def _element_access(

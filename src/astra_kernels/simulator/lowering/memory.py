@@ -64,7 +64,11 @@ class _Modifiers:
 
 
 def address_of(t: Translator, operand: Operand, space: Space) -> tuple[Value, int]:
-    """The value that holds an address, and what is added to it."""
+    """The value that holds an address, and what is added to it.
+
+    Raises:
+        UnsupportedPtx: The operand is no address of this space.
+    """
     if not isinstance(operand, Address):
         t.refuse("an address of this form")
     if isinstance(operand.base, Literal):
@@ -81,6 +85,7 @@ def address_of(t: Translator, operand: Operand, space: Space) -> tuple[Value, in
 
 
 def items_of(operand: Operand) -> tuple[Operand, ...]:
+    """The parts of a vector, or an operand alone."""
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 

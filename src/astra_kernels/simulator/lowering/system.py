@@ -21,8 +21,8 @@ def translate_system_call(t: Translator, instruction: Instruction) -> None:
     if function == "vprintf":
         returned, format_text, arguments = instruction.operands
         count = t.temporary(Kind.LANES32)
-        sources = (_parameter(t, format_text, 8), _parameter(t, arguments, 8))
-        t.emit(MicroOp("print", results=(count,), sources=sources))
+        text, values = _parameter(t, format_text, 8), _parameter(t, arguments, 8)
+        t.emit(MicroOp("print", results=(count,), sources=(text, values)))
         fields = MemoryFields(space=Space.LOCAL, element_bytes=4)
         t.emit(MicroOp("store", sources=(_place(t, returned), count), memory=fields))
     else:

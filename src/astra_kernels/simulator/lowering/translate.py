@@ -44,7 +44,13 @@ _LAUNCH_VALUES = {f"%{what}.{axis}" for what in ("ctaid", "ntid", "nctaid") for 
 # The upper and the lower half of the address of a cooperative launch's workspace (driver_abi.h of
 # cooperative groups in CUDA 13.0).
 _LAUNCH_VALUES |= {"%envreg1", "%envreg2"}
-_LAUNCH_VALUES |= {"%nwarpid", "%nsmid", "%dynamic_smem_size", "%total_smem_size", "%aggr_smem_size"}
+_LAUNCH_VALUES |= {
+    "%nwarpid",
+    "%nsmid",
+    "%dynamic_smem_size",
+    "%total_smem_size",
+    "%aggr_smem_size",
+}
 # Without clusters every block is one of its own: its index among the clusters is its own in the grid.
 _ALONE = {
     **{f"%cluster_ctaid.{axis}": 0 for axis in "xyz"},

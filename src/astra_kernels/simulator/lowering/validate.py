@@ -45,8 +45,22 @@ _LANES_MEET = frozenset(
     }
 )  # fmt: skip
 # Sources without which a handler has nothing to do.
-_NEEDED = {"print": 2, "assert_fail": 4, "barrier": 1, "barrier_arrive": 1, "shuffle": 3, "reduce": 1}
-_NEEDED |= {"vote": 1, "match": 1, "load": 1, "copy_async": 2, "load_matrices": 1, "transpose_matrix": 1}
+_NEEDED = {
+    "print": 2,
+    "assert_fail": 4,
+    "barrier": 1,
+    "barrier_arrive": 1,
+    "shuffle": 3,
+    "reduce": 1,
+}
+_NEEDED |= {
+    "vote": 1,
+    "match": 1,
+    "load": 1,
+    "copy_async": 2,
+    "load_matrices": 1,
+    "transpose_matrix": 1,
+}
 
 
 def _fits(values: Sequence[Value | None], kinds: Sequence[Kind]) -> bool:
@@ -119,7 +133,13 @@ def _rows(operation: MicroOp) -> bool:
     shared = operation.memory.space == Space.SHARED and operation.memory.element_bytes == 16
     held = operation.results if operation.handler == "load_matrices" else data[:count]
     complete = operation.handler == "load_matrices" or None not in held
-    return shared and _is_address(operation) and complete and len(held) == count and _fits(held, [_W] * 4)
+    return (
+        shared
+        and _is_address(operation)
+        and complete
+        and len(held) == count
+        and _fits(held, [_W] * 4)
+    )
 
 
 def _product(operation: MicroOp) -> bool:
@@ -169,7 +189,12 @@ def _is_sound(operation: MicroOp, table: OperationTable, labels: dict[str, int])
         kinds = table.elementwise.get(operation.operation)
         whole = kinds is not None and len(operation.results) == 1 and len(sources) == len(kinds[1])
         whole = whole and None not in sources and None not in operation.results
-        return kinds is not None and whole and _fits(operation.results, kinds[:1]) and _fits(sources, kinds[1])
+        return (
+            kinds is not None
+            and whole
+            and _fits(operation.results, kinds[:1])
+            and _fits(sources, kinds[1])
+        )
     if handler == "branch" and operation.target not in labels:
         return False
     if handler in _LANES_MEET and not _meets(operation):

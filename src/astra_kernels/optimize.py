@@ -118,7 +118,9 @@ class Optimizer:
     def _screened(self, candidates: Sequence[Candidate], timed: bool) -> Iterator[Evaluation]:
         assert self.screen is not None
         untimed = {} if timed else {"timed": False}
-        return self.screen(candidates, tuple(w.model_copy(update=untimed) for w in self._workloads()))
+        return self.screen(
+            candidates, tuple(w.model_copy(update=untimed) for w in self._workloads())
+        )
 
     def _evaluate(
         self,

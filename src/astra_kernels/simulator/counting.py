@@ -135,7 +135,7 @@ class TimedCounters(Counters):
         slowest_chain_clocks: The same for a warp that goes everywhere that any warp goes.
         slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
         blocks: How often each basic block ran: what machine code is matched with
-            (`languages/cuda/executed_sass.py`).
+            (`devices/executed_sass.py`).
     """
 
     chain_clocks: float

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from astra_kernels.languages.cuda.executed_sass import (
+from astra_kernels.devices.executed_sass import (
     block_executions,
     executed_classes,
     machine_blocks,

@@ -189,13 +189,13 @@ def executed_classes(
 
 def block_executions(machine: Sequence[MachineBlock], ptx: Sequence[ExecutedBlock]) -> list[float]:
     """How often warps ran each block of the machine code."""
-    of_line: dict[Line, list[tuple[int, int]]] = {}
-    of_anchor: dict[Anchor, list[tuple[int, int]]] = {}
+    of_line: dict[Line, list[tuple[int, float]]] = {}
+    of_anchor: dict[Anchor, list[tuple[int, float]]] = {}
     for number, ran in enumerate(ptx):
         for line, count in ran.lines.items():
             of_line.setdefault(line, []).append((number, count))
-        for anchor, count in ran.anchors.items():
-            of_anchor.setdefault(anchor, []).append((number, count))
+        for anchor, share in ran.anchors.items():
+            of_anchor.setdefault(anchor, []).append((number, share))
     times: list[float] = []
     for block in machine:
         weights = _weights(block, of_line, of_anchor)
@@ -213,12 +213,12 @@ def block_executions(machine: Sequence[MachineBlock], ptx: Sequence[ExecutedBloc
 
 def _weights(
     block: MachineBlock,
-    of_line: Mapping[Line, list[tuple[int, int]]],
-    of_anchor: Mapping[Anchor, list[tuple[int, int]]],
+    of_line: Mapping[Line, list[tuple[int, float]]],
+    of_anchor: Mapping[Anchor, list[tuple[int, float]]],
 ) -> dict[int, float]:
     """How much of a block comes from each PTX block: a line's instructions shared by their number there."""
     weights: dict[int, float] = {}
-    votes: list[tuple[float, list[tuple[int, int]]]] = [
+    votes: list[tuple[float, list[tuple[int, float]]]] = [
         (count, of_line.get(line, [])) for line, count in block.lines.items()
     ]
     votes += [(_ANCHOR_WEIGHT * n, of_anchor.get(a, [])) for a, n in block.anchors.items()]
@@ -233,10 +233,10 @@ def _fitted(
     machine: Sequence[MachineBlock], ptx: Sequence[ExecutedBlock], times: list[float]
 ) -> list[float]:
     """Scales blocks until their anchors run as often as those of the PTX, where that is far from so."""
-    expected: Counter[Anchor] = Counter()
+    expected: dict[Anchor, float] = {}
     for ran in ptx:
         for anchor, count in ran.anchors.items():
-            expected[anchor] += ran.executions * count
+            expected[anchor] = expected.get(anchor, 0.0) + ran.executions * count
     fitted = list(times)
     for _ in range(_STEPS):
         found: dict[Anchor, float] = {}
@@ -247,7 +247,7 @@ def _fitted(
             ratios = [
                 expected[anchor] / found[anchor]
                 for anchor, count in block.anchors.items()
-                if expected[anchor] and found[anchor]
+                if expected.get(anchor) and found[anchor]
                 for _ in range(count)
             ]
             ratio = statistics.median(ratios) if ratios else 1.0

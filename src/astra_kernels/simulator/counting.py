@@ -215,5 +215,9 @@ def summarise(
         chain_clocks=waits.chain_clocks,
         slowest_chain_clocks=waits.slowest_chain_clocks,
         slowest_load_rounds=waits.slowest_load_rounds,
-        blocks=executed_blocks(kernel.microcode, [row.counts["warps"] for row in rows]),
+        blocks=executed_blocks(
+            kernel.microcode,
+            [row.counts["warps"] for row in rows],
+            [row.counts["requests"] for row in rows],
+        ),
     )

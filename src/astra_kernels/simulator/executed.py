@@ -49,16 +49,20 @@ class ExecutedBlock:
 
     executions: int
     lines: Mapping[Line, int]
-    anchors: Mapping[Anchor, int]
+    anchors: Mapping[Anchor, float]
     loops: int
 
 
-def executed_blocks(microcode: Microcode, warps: Sequence[int]) -> tuple[ExecutedBlock, ...]:
+def executed_blocks(
+    microcode: Microcode, warps: Sequence[int], requests: Sequence[int]
+) -> tuple[ExecutedBlock, ...]:
     """The blocks in their order.
 
     Args:
         microcode: the kernel.
         warps: how many warps ran each micro-operation.
+        requests: how many accesses it made; several a warp where neighbours could have been merged
+            into one but did not lie right.
     """
     starts = block_starts(microcode)
     ends = [*starts[1:], len(microcode.operations)]
@@ -69,15 +73,18 @@ def executed_blocks(microcode: Microcode, warps: Sequence[int]) -> tuple[Execute
     blocks: list[ExecutedBlock] = []
     for start, end in zip(starts, ends, strict=True):
         lines: Counter[Line] = Counter()
-        anchors: Counter[Anchor] = Counter()
-        for operation in microcode.operations[start:end]:
+        anchors: dict[Anchor, float] = {}
+        for index in range(start, end):
+            operation = microcode.operations[index]
             line = _line(operation)
             if line is None or not operation.counted:
                 continue
             lines[line] += 1
             kind = _anchor(operation)
             if kind and not (kind in _ARITHMETIC.values() and line in expanded):
-                anchors[kind, line] += 1
+                merges = operation.memory.counted_bytes > 0 and warps[index] > 0
+                each = requests[index] / warps[index] if merges else 1.0
+                anchors[kind, line] = anchors.get((kind, line), 0.0) + each
         blocks.append(ExecutedBlock(max(warps[start:end]), lines, anchors, depths[start]))
     return tuple(blocks)
 

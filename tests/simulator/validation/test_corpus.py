@@ -72,3 +72,27 @@ def test_inputs_are_the_same_bytes_everywhere():
 
 
 DIGEST = "dd8ae5a73ccff07b9e0ac4093be89549147f20a7febdb44f5f5967ca895b5fe2"
+
+
+SHARED = "smsp__inst_executed_op_shared_{}.sum"
+
+
+@pytest.mark.parametrize(
+    ("way", "loads"),
+    # A turn of 16 steps reads 16 words of a column, and 16 of a row: of these ptxas makes four loads where
+    # rows start at multiples of 16 bytes.
+    [("tile", 16 + 4), ("padded-tile", 16 + 16), ("registers", 16 + 16)],
+)
+def test_loads_of_two_tiles_are_merged_as_ptxas_does(simulated, way, loads):
+    name = f"matmul_f32/n=64/{way},block=256"
+    launch = simulated[name].launch
+    turns = launch.blocks * 8 * (64 // 16)
+    assert launch.counters.metrics[SHARED.format("ld")] == turns * loads
+
+
+def test_neighbours_that_never_start_at_a_multiple_of_their_size_are_not_merged(simulated):
+    launch = simulated["stencil_f32/rows=30,columns=500/shared,block=256"].launch
+    metrics = launch.counters.metrics
+    # Five loads a warp, each of consecutive words, in the rows and warps that are not the border's.
+    assert metrics[SHARED.format("ld")] == 5 * 28 * 16
+    assert metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"] == 5 * 28 * 16

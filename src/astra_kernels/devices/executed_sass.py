@@ -8,7 +8,7 @@ warps ran those. Nothing is fitted to a profiler. Rules, for what ptxas does:
 - of several PTX blocks in one (short branches become predicates) the one that ran most often counts;
 - where loads, stores, exchanges, barriers and plain float arithmetic come out more or less often than they
   ran (an unrolled loop, a copy of a tail), the machine blocks that hold them are scaled;
-- slow paths of divisions and roots do not run.
+- slow paths of divisions and roots do not run, nor exchanges among lanes that do not come together.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ _ANCHOR_WEIGHT = 3.0
 _FAR = 1.1
 _STEPS = 4
 _SLOW = re.compile(r"slowpath|mediumpath|f64_full")
+_APART = ("WARPSYNC.COLLECTIVE", "ENDCOLLECTIVE")
+"""Of the second copy of an exchange, behind a BRA.DIV, for lanes that do not come together."""
 _MOVES = re.compile(r"\s*\w+, -?RZ, RZ,")
 """Operands of a half-precision instruction that only loads a constant."""
 
@@ -168,9 +170,13 @@ def _mark(blocks: list[MachineBlock]) -> None:
         for label in block.labels:
             if "$" in label:
                 beyond, slow = True, bool(_SLOW.search(label))
-        block.slow = slow or any(_SLOW.search(target) for target in block.targets)
+        calls = any(_SLOW.search(target) for target in block.targets)
+        # What only comes back from a slow path is part of it.
+        returns = index > 0 and blocks[index - 1].slow and not block.labels
+        apart = any(opcode.startswith(_APART) for opcode in block.opcodes)
+        block.slow = slow or calls or returns or apart
         for target in block.targets:
-            if at.get(target, index + 1) <= index and not beyond:
+            if at.get(target, index + 1) <= index and not (beyond or block.slow):
                 for inside in blocks[at[target] : index + 1]:
                     inside.loops += 1
 

@@ -98,3 +98,36 @@ def test_straight_code_runs_once_for_each_warp(toolchain, elementwise):
         expected = warps * sum(len(block.opcodes) for block in blocks)
         total = sum(executed_classes(blocks, here.launch.counters.blocks).values())
         assert total == expected
+
+
+SLOW = """
+\t.section\t.text.divides,"ax",@progbits
+\t//## File "k.cu", line 2
+        /*0000*/                   FFMA R0, R1, R2, R3 ;
+        /*0010*/               @P0 BRA `(.L_x_0) ;
+        /*0020*/                   CALL.REL.NOINC `($divides$__internal_0_$__cuda_sm3x_div_rn_noftz_f32_slowpath) ;
+        /*0030*/                   MOV R0, R4 ;
+.L_x_0:
+        /*0040*/                   BRA.DIV UR4, `(.L_x_2) ;
+        /*0050*/                   SHFL.BFLY PT, R3, R0, 0x10, 0x1f ;
+.L_x_1:
+        /*0060*/                   EXIT ;
+.L_x_2:
+        /*0070*/                   WARPSYNC.COLLECTIVE R5, `(.L_x_3) ;
+.L_x_3:
+        /*0080*/                   SHFL.BFLY P0, R3, R0, 0x10, 0x1f ;
+        /*0090*/                   ENDCOLLECTIVE ;
+        /*00a0*/                   BRA `(.L_x_1) ;
+$divides$__internal_0_$__cuda_sm3x_div_rn_noftz_f32_slowpath:
+        /*00b0*/                   FADD R4, R0, R1 ;
+        /*00c0*/                   RET.REL.NODEC R6 `(divides) ;
+"""
+
+
+def test_slow_paths_and_copies_for_diverged_warps_do_not_run():
+    blocks = machine_blocks(SLOW)["divides"]
+    line = ("k.cu", 2, 2)
+    ran = block_executions(blocks, [ExecutedBlock(4, {line: 3}, {("shuffle", line): 1}, 0)])
+    opcodes = [o for block, times in zip(blocks, ran, strict=True) if times for o in block.opcodes]
+    assert opcodes == ["FFMA", "BRA", "BRA.DIV", "SHFL.BFLY", "EXIT"]
+    assert set(ran) == {0, 4}

@@ -80,7 +80,8 @@ class Attempt:
 
 def version(tool: str) -> str:
     """What `ncu --version` says."""
-    return _run([tool, "--version"], _QUERY_S).output.strip().splitlines()[-1]
+    said = _run([tool, "--version"], _QUERY_S).output.strip().splitlines()
+    return said[-1] if said else "unknown"
 
 
 def known_metrics(tool: str) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_kernels.simulator.executed import ExecutedBlock, executed_blocks
 from astra_kernels.simulator.executor_interface import COUNTER_NAMES, LaunchResult
 from astra_kernels.simulator.issue_cost import chain_weights, issue_slots, predicated
 from astra_kernels.simulator.lowering.lower import LoweredKernel
@@ -133,11 +134,14 @@ class TimedCounters(Counters):
         chain_clocks: Clocks of a warp's instructions that wait for one another, on average.
         slowest_chain_clocks: The same for a warp that goes everywhere that any warp goes.
         slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
+        blocks: How often each basic block ran: what machine code is matched with
+            (`devices/executed_sass.py`).
     """
 
     chain_clocks: float
     slowest_chain_clocks: float
     slowest_load_rounds: float
+    blocks: tuple[ExecutedBlock, ...]
 
 
 @dataclass(frozen=True)
@@ -211,4 +215,9 @@ def summarise(
         chain_clocks=waits.chain_clocks,
         slowest_chain_clocks=waits.slowest_chain_clocks,
         slowest_load_rounds=waits.slowest_load_rounds,
+        blocks=executed_blocks(
+            kernel.microcode,
+            [row.counts["warps"] for row in rows],
+            [row.counts["requests"] for row in rows],
+        ),
     )

@@ -141,14 +141,15 @@ void Interpreter::count_shared(const Addresses& at, Mask mask, bool contiguous) 
   if (merged == kMerged) return;
   InstructionCounters& counters = counters_[pc_];
   const int bytes = merged ? merged : access_bytes_;
-  int wavefronts = 0;
+  int wavefronts = 0, requests = 1;
   if (merged && misaligned_lane(at, mask, merged) >= 0) {
-    wavefronts = count_wavefronts(at, mask, access_bytes_) * (merged / access_bytes_);
+    requests = merged / access_bytes_;
+    wavefronts = count_wavefronts(at, mask, access_bytes_) * requests;
   } else {
     const int words = bytes > 4 ? bytes / 4 : 1;
     wavefronts = contiguous && !merged ? words : count_wavefronts(at, mask, bytes);
   }
-  ++counters.requests;
+  counters.requests += std::uint64_t(requests);
   counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
   counters.transactions += std::uint64_t(wavefronts);
 }

@@ -248,6 +248,7 @@ class _BodyParser:
             ),
             guard=guard,
             line=self._lines.current,
+            innermost=self._lines.innermost,
             text=" ".join(text.split()),
         )
 

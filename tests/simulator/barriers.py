@@ -132,7 +132,8 @@ CASES = (
     *(
         Case("checks", entry, lambda: (_ints(256), 0))
         for entry in (
-            "reads", "overwrite", "both_write", "at_once", "count", "named", "in_block", "unwritten_shared", "divergent", "matrix_rows", "matrix_stores",
+            "reads", "overwrite", "both_write", "at_once", "count", "named", "in_block", "unwritten_shared", "divergent",
+            "matrix_rows", "matrix_stores",
         )
     ),
     Case("hosting", "shares", lambda: (_ints(32), 256, 0)),

@@ -134,6 +134,7 @@ class TimedCounters(Counters):
         chain_clocks: Clocks of a warp's instructions that wait for one another, on average.
         slowest_chain_clocks: The same for a warp that goes everywhere that any warp goes.
         slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
+        partial_store_lines: Requests of 128-byte lines that stores send to L2, over those that whole lines would be.
         blocks: How often each basic block ran: what machine code is matched with
             (`devices/executed_sass.py`).
     """
@@ -141,6 +142,7 @@ class TimedCounters(Counters):
     chain_clocks: float
     slowest_chain_clocks: float
     slowest_load_rounds: float
+    partial_store_lines: float
     blocks: tuple[ExecutedBlock, ...]
 
 
@@ -152,6 +154,11 @@ class _Waits:
     slowest_chain_clocks: float
     load_rounds: float
     slowest_load_rounds: float
+
+
+def _partial_store_lines(rows: list[_Row]) -> float:
+    stores = [row.counts for row in rows if _is(row, "store", Space.GLOBAL, Space.GENERIC)]
+    return sum(max(0.0, counts["lines"] - counts["bytes"] / 128) for counts in stores)
 
 
 def _waits(kernel: LoweredKernel, rows: list[_Row], warps: int) -> _Waits:
@@ -215,6 +222,7 @@ def summarise(
         chain_clocks=waits.chain_clocks,
         slowest_chain_clocks=waits.slowest_chain_clocks,
         slowest_load_rounds=waits.slowest_load_rounds,
+        partial_store_lines=_partial_store_lines(rows),
         blocks=executed_blocks(
             kernel.microcode,
             [row.counts["warps"] for row in rows],

@@ -91,6 +91,10 @@ bool Interpreter::global_pointers(Warp& warp, const Addresses& at, Mask mask, bo
     counters.transactions += std::uint64_t(
         pointers.contiguous ? ((at.of[kLanes - 1] + std::uint64_t(bytes) - 1) >> 5) - (first >> 5) + 1
                             : std::uint64_t(count_sectors(at, mask, bytes)));
+    if (writes)
+      counters.lines += std::uint64_t(
+          pointers.contiguous ? ((at.of[kLanes - 1] + std::uint64_t(bytes) - 1) >> 7) - (first >> 7) + 1
+                              : std::uint64_t(count_lines(at, mask, bytes)));
     mark_sectors(at, mask, writes, pointers.contiguous);
   }
   return true;

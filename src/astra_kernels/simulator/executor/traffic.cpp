@@ -12,23 +12,37 @@ bool is_contiguous(const Addresses& addresses, Mask mask, int bytes) {
   return !different;
 }
 
-int count_sectors(const Addresses& addresses, Mask mask, int bytes) {
+namespace {
+
+// Distinct pieces of 2^kShift bytes.
+template <int kShift>
+int count_pieces(const Addresses& addresses, Mask mask, int bytes) {
   std::uint64_t seen[2 * kLanes];
   int count = 0;
   std::uint64_t previous = ~0ull;
   bool ordered = true;
   for (Mask rest = mask; rest; rest &= rest - 1) {
     std::uint64_t address = addresses.of[__builtin_ctz(rest)];
-    std::uint64_t first = address >> 5, last = (address + std::uint64_t(bytes) - 1) >> 5;
-    for (std::uint64_t sector = first; sector <= last; ++sector) {
-      if (sector == previous) continue;
-      ordered = ordered && (count == 0 || sector > previous);
-      seen[count++] = previous = sector;
+    std::uint64_t first = address >> kShift, last = (address + std::uint64_t(bytes) - 1) >> kShift;
+    for (std::uint64_t piece = first; piece <= last; ++piece) {
+      if (piece == previous) continue;
+      ordered = ordered && (count == 0 || piece > previous);
+      seen[count++] = previous = piece;
     }
   }
   if (ordered) return count;
   std::sort(seen, seen + count);
   return int(std::unique(seen, seen + count) - seen);
+}
+
+}  // namespace
+
+int count_sectors(const Addresses& addresses, Mask mask, int bytes) {
+  return count_pieces<5>(addresses, mask, bytes);
+}
+
+int count_lines(const Addresses& addresses, Mask mask, int bytes) {
+  return count_pieces<7>(addresses, mask, bytes);
 }
 
 int count_wavefronts(const Addresses& addresses, Mask mask, int bytes) {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from astra_kernels.errors import ProblemError, UserError
 from astra_kernels.jobs.spec import ProgramSpec
 from astra_kernels.jobs.wire import Program
+from astra_kernels.languages.bindings.adapter import ENTRY, Adapter
 from astra_kernels.languages.cuda.admission import Submission, examine
 from astra_kernels.languages.cuda.build import build
 from astra_kernels.languages.cuda.cache import machine_faults
@@ -36,6 +37,8 @@ class Workshop:
     toolchain: Toolchain
     cache_dir: Path
     deadline_s: float
+    adapter: Adapter | None = None
+    """What lets a framework's operator be called from C; None where the entry point is a C function."""
 
     @property
     def cuda_runtime(self) -> Path:
@@ -57,7 +60,23 @@ class Workshop:
             include_dirs=tuple(Path(p) for p in program.include_dirs),
             entry_symbols=(program.entry_symbol,),
         )
+        if self.adapter is not None:
+            request = replace(
+                request,
+                sources=self.adapter.added_to(request.sources),
+                include_dirs=(*request.include_dirs, *self.adapter.include_dirs),
+                entry_symbols=self.adapter.exports,
+                entry_advice=self.adapter.advice,
+                libraries=self.adapter.libraries,
+            )
         return build(request, self.toolchain, self.cache_dir, self.deadline_s)
+
+    def wired(self, built: Built, program: ProgramSpec) -> Program:
+        """The program as a child gets it."""
+        if self.adapter is None:
+            return wire_program(built, program.entry_symbol)
+        preloads = tuple(map(str, self.adapter.libraries))
+        return replace(wire_program(built, ENTRY), preloads=preloads)
 
     def sources(self, program: ProgramSpec) -> dict[str, str]:
         """Text of a program's sources by path.

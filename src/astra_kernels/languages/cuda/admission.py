@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from astra_kernels.languages.bindings.own_calls import is_own_call, is_own_library
 from astra_kernels.languages.cuda.device_memory import device_memory_findings, kept_variables
 from astra_kernels.languages.cuda.elf import LibrarySymbols
 from astra_kernels.languages.cuda.findings import Finding, Weight
@@ -158,7 +159,7 @@ _CAPTURE = _names("cudaStreamIsCapturing", suffixes=("", "_ptsz"))
 def _imports(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iterator[Finding]:
     known = {*baseline.imported, *baseline.imported_weak} if baseline else set()
     for symbol in (*candidate.imported, *candidate.imported_weak):
-        if symbol in known:
+        if symbol in known or is_own_call(symbol, candidate.needed):
             continue
         weight = _weight(symbol)
         if symbol in _CAPTURE:
@@ -192,7 +193,8 @@ def _weight(symbol: str) -> Weight | None:
 def _libraries(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iterator[Finding]:
     known = set(baseline.needed) if baseline else set()
     for name in candidate.needed:
-        if name not in known and _LIBRARIES.fullmatch(name) is None:
+        ours = _LIBRARIES.fullmatch(name) is not None or is_own_library(name)
+        if name not in known and not ours:
             reason = "the library is neither the CUDA runtime, nor C or C++'s, nor the baseline's"
             yield Finding("needed-library", name, "rejecting", reason)
 

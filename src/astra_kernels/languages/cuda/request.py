@@ -58,6 +58,8 @@ class BuildRequest:
         arch: the GPU, such as "sm_90" or "sm_90a".
         include_dirs: trusted absolute directories of a framework's headers; made readable.
         entry_symbols: names that the library must export.
+        entry_advice: what to do about a name that it does not export.
+        libraries: trusted shared libraries of a framework, to link; made readable.
     """
 
     sources: Mapping[str, str]
@@ -65,6 +67,8 @@ class BuildRequest:
     arch: str = "sm_90"
     include_dirs: tuple[Path, ...] = ()
     entry_symbols: tuple[str, ...] = ()
+    entry_advice: str = 'declare it extern "C"'
+    libraries: tuple[Path, ...] = ()
 
     @property
     def translation_units(self) -> tuple[str, ...]:

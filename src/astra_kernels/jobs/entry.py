@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from astra_kernels.errors import UserError
 from astra_kernels.jobs.spec import ArgumentSpec, JobSpec, TensorSpec
 from astra_kernels.languages.bindings.adapter import Adapter, Parameter
+from astra_kernels.languages.bindings.torch import torch_adapter
 from astra_kernels.languages.bindings.tvm_ffi import tvm_ffi_adapter
 
 WORKSPACE = "workspace"
@@ -28,8 +29,13 @@ def adapter_of(spec: JobSpec) -> Adapter | None:
         return None
     parameters = tuple(_parameter(spec, a) for a in spec.arguments)
     axes = tuple(_axes(spec))
+    program = spec.subject
     if spec.binding == "tvm-ffi":
-        return tvm_ffi_adapter(spec.subject.entry_symbol, parameters, axes)
+        return tvm_ffi_adapter(program.entry_symbol, parameters, axes)
+    if spec.binding == "torch":
+        entry = (program.entry_file, program.entry_symbol)
+        simulated = spec.device.startswith("sim:")
+        return torch_adapter(entry, parameters, axes, simulated=simulated)
     raise UserError(f"binding {spec.binding!r} is unknown: use c, tvm-ffi or torch")
 
 

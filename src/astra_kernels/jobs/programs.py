@@ -65,11 +65,15 @@ class Workshop:
                 request,
                 sources=self.adapter.added_to(request.sources),
                 include_dirs=(*request.include_dirs, *self.adapter.include_dirs),
-                entry_symbols=self.adapter.exports,
+                entry_symbols=(*self.adapter.exports, ENTRY),
                 entry_advice=self.adapter.advice,
+                trusted_flags=self.adapter.flags,
                 libraries=self.adapter.libraries,
             )
-        return build(request, self.toolchain, self.cache_dir, self.deadline_s)
+        built = build(request, self.toolchain, self.cache_dir, self.deadline_s)
+        if self.adapter is not None and isinstance(built, BuildFailure):
+            return self.adapter.explained(built)
+        return built
 
     def wired(self, built: Built, program: ProgramSpec) -> Program:
         """The program as a child gets it."""

@@ -8,9 +8,11 @@ sets the framework's current stream, calls the operator, and writes down what th
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from astra_kernels.languages.cuda.outcome import BuildFailure
 
 ENTRY = "astra_entry"
 """The generated function."""
@@ -64,7 +66,8 @@ class Adapter:
         libraries: shared libraries to link, which a child loads before the candidate's.
         exports: symbols that the candidate's own sources have to define.
         advice: what to do when they do not.
-        lacking: what to say of a name that the compiler does not find in these headers; "" where they are complete.
+        flags: for the compiler.
+        explain: what a compiler's error means where it comes from the binding; "" where it does not.
     """
 
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +76,8 @@ class Adapter:
     libraries: tuple[Path, ...] = ()
     exports: tuple[str, ...] = ()
     advice: str = ""
-    lacking: str = ""
+    flags: tuple[str, ...] = ()
+    explain: Callable[[str], str] = lambda message: ""
 
     def added_to(self, sources: Mapping[str, str]) -> dict[str, str]:
         """A program's sources with what is generated."""
@@ -81,6 +85,16 @@ class Adapter:
         for path, text in self.appended.items():
             together[path] = f"{sources.get(path, '')}\n{text}"
         return together
+
+    def explained(self, failure: BuildFailure) -> BuildFailure:
+        """A failed build; what comes from the binding is said first, in its words."""
+        for one in failure.diagnostics:
+            said = self.explain(one.message) if one.severity == "error" else ""
+            if said:
+                first = replace(one, message=said, tool="request")
+                others = tuple(d for d in failure.diagnostics if d is not one)
+                return replace(failure, diagnostics=(first, *others))
+        return failure
 
 
 def entry_function(parameters: Sequence[Parameter], axes: Sequence[str], callee: str) -> str:

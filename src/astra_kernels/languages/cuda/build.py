@@ -119,6 +119,7 @@ def _command(request: BuildRequest, toolchain: Toolchain) -> list[str]:
     return [
         str(toolchain.nvcc),
         *(*defaults, *given),
+        *request.trusted_flags,
         *_HOST_SETS,
         *_DEVICE_SETS,
         *("-gencode", code),

@@ -59,6 +59,7 @@ class BuildRequest:
         include_dirs: trusted absolute directories of a framework's headers; made readable.
         entry_symbols: names that the library must export.
         entry_advice: what to do about a name that it does not export.
+        trusted_flags: flags of a framework, unchecked.
         libraries: trusted shared libraries of a framework, to link; made readable.
     """
 
@@ -68,6 +69,7 @@ class BuildRequest:
     include_dirs: tuple[Path, ...] = ()
     entry_symbols: tuple[str, ...] = ()
     entry_advice: str = 'declare it extern "C"'
+    trusted_flags: tuple[str, ...] = ()
     libraries: tuple[Path, ...] = ()
 
     @property

@@ -68,6 +68,7 @@ class Workshop:
                 entry_symbols=(*self.adapter.exports, ENTRY),
                 entry_advice=self.adapter.advice,
                 trusted_flags=self.adapter.flags,
+                readable=self.adapter.readable,
                 libraries=self.adapter.libraries,
             )
         built = build(request, self.toolchain, self.cache_dir, self.deadline_s)
@@ -100,7 +101,8 @@ class Workshop:
         if built is None:
             return Submission(self.sources(program))
         with machine_faults(f"{built.library} cannot be read"):
-            return Submission(self.sources(program), built.library.read_bytes(), built.symbols)
+            data, framework = built.library.read_bytes(), self.adapter is not None
+            return Submission(self.sources(program), data, built.symbols, framework)
 
     def start(self, programs: Mapping[str, ProgramSpec]) -> dict[str, Future[Built | BuildFailure]]:
         """Builds several programs at the same time."""

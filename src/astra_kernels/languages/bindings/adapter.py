@@ -67,6 +67,7 @@ class Adapter:
         exports: symbols that the candidate's own sources have to define.
         advice: what to do when they do not.
         flags: for the compiler.
+        readable: directories that the flags name.
         explain: what a compiler's error means where it comes from the binding; "" where it does not.
     """
 
@@ -77,6 +78,7 @@ class Adapter:
     exports: tuple[str, ...] = ()
     advice: str = ""
     flags: tuple[str, ...] = ()
+    readable: tuple[Path, ...] = ()
     explain: Callable[[str], str] = lambda message: ""
 
     def added_to(self, sources: Mapping[str, str]) -> dict[str, str]:

@@ -29,18 +29,23 @@ _TVM_FFI = frozenset(
     )
 )
 """Of apache-tvm-ffi: none of them finds a function by its name or loads code."""
-_LIBRARIES = {"libtvm_ffi.so": _TVM_FFI}
+_TORCH = re.compile(
+    r"_Z(TI|TS|TV)?NK?3c10\w+"  # its core: types, errors, devices, streams; nothing that computes
+    r"|_ZNK?2at(6Tensor|10TensorBase)\w+|_ZN2at9from_blob\w+|_ZN2at11TensorMaker\w+|_ZN2at10TensorBaseD\w+"
+    r"|_ZN2at4cuda(26getCurrentDeviceProperties|19getDeviceProperties)\w+|_ZTV?N2at\w+TensorMaker\w+"
+)
+_LIBRARIES = re.compile(r"libtvm_ffi\.so|libc10(_cuda)?\.so|libtorch(_cpu|_cuda)?\.so")
 _WORDING = re.compile(
-    r"\w*(stringstream|stringbuf|streambuf|ios_base|basic_ios|ostream)\w*|_ZSt4cerr"
+    r"\w*(stringstream|stringbuf|streambuf|ios_base|basic_ios|ostream|_ZNSolsE)\w*|_ZSt4cerr"
 )
 
 
 def is_own_library(name: str) -> bool:
     """Whether a needed library is a framework's, which only Astra links."""
-    return name in _LIBRARIES
+    return _LIBRARIES.fullmatch(name) is not None
 
 
-def is_own_call(symbol: str, needed: tuple[str, ...]) -> bool:
-    """Whether a library that needs these others imports a symbol on account of its binding."""
-    own = [_LIBRARIES[name] for name in needed if name in _LIBRARIES]
-    return any(symbol in names for names in own) or bool(own and _WORDING.fullmatch(symbol))
+def is_own_call(symbol: str) -> bool:
+    """Whether an operator of a framework imports a symbol on account of its binding."""
+    found = symbol in _TVM_FFI or _TORCH.fullmatch(symbol) or _WORDING.fullmatch(symbol)
+    return bool(found)

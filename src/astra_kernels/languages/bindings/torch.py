@@ -65,6 +65,8 @@ def torch_adapter(
     if simulated:
         return adapter
     package = _torch_directory()
+    # Of cuBLAS and others, which torch includes and some compilers come without.
+    headers = tuple(sorted(package.parent.glob("nvidia/*/include")))
     python = Path(sysconfig.get_path("include"))
     registration = HEADERS / "astra_torch_registration.h"
     return replace(
@@ -76,7 +78,13 @@ def torch_adapter(
             *((python,) if (python / "Python.h").is_file() else ()),
         ),
         libraries=tuple(package / "lib" / library for library in _LIBRARIES),
-        flags=(*_FLAGS, "-DTORCH_EXTENSION_NAME=astra", "-include", str(registration)),
+        flags=(
+            *_FLAGS,
+            "-DTORCH_EXTENSION_NAME=astra",
+            *("-include", str(registration)),
+            *(word for path in headers for word in ("-Xcompiler", f"-idirafter,{path}")),
+        ),
+        readable=headers,
     )
 
 

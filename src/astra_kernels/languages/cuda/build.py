@@ -152,6 +152,7 @@ def _policy(
             toolchain.root,
             *request.include_dirs,
             *request.libraries,
+            *request.readable,
             *toolchain.host.directories(),
         ),
         environment={"PATH": f"{toolchain.host.path.parent}:/usr/bin:/bin", "LC_ALL": "C"},

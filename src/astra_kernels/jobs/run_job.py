@@ -44,7 +44,9 @@ def run_job(
     try:
         tools = toolchain or find_toolchain(os.environ)
         builds = cache_dir or job_dir / "build"
-        shop = Workshop(job_dir, tools, builds, spec.limits.build_s, adapter_of(spec))
+        adapter = adapter_of(spec)
+        deadline_s = spec.limits.build_s * (1.0 if adapter is None else adapter.patience)
+        shop = Workshop(job_dir, tools, builds, deadline_s, adapter)
         gates = Gates(spec, Bench(spec, job_dir), shop)
         outcome = dataclasses.replace(
             gates.evaluate(),

@@ -165,10 +165,16 @@ class SolutionSpec(Record):
     @classmethod
     def _file_and_function(cls, value: str) -> str:
         path, separator, function = value.partition("::")
-        if not separator or not function.isidentifier():
+        if not separator or not all(part.isidentifier() for part in function.split("::")):
             raise ValueError(f"entry_point {value!r} must read 'file::function'")
         check_source_path(path)
         return value
+
+    @model_validator(mode="after")
+    def _only_torch_has_namespaces(self) -> Self:
+        if self.binding != "torch" and "::" in self.entry_symbol:
+            raise ValueError(f"entry_point {self.entry_point!r} must read 'file::function'")
+        return self
 
     @field_validator("compile_options", mode="before")
     @classmethod

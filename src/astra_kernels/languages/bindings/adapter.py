@@ -68,6 +68,7 @@ class Adapter:
         advice: what to do when they do not.
         flags: for the compiler.
         readable: directories that the flags name.
+        patience: how many times as long as a kernel with its launcher the build may take.
         explain: what a compiler's error means where it comes from the binding; "" where it does not.
     """
 
@@ -79,6 +80,7 @@ class Adapter:
     advice: str = ""
     flags: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
+    patience: float = 1.0
     explain: Callable[[str], str] = lambda message: ""
 
     def added_to(self, sources: Mapping[str, str]) -> dict[str, str]:

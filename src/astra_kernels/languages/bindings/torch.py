@@ -85,6 +85,7 @@ def torch_adapter(
             *(word for path in headers for word in ("-Xcompiler", f"-idirafter,{path}")),
         ),
         readable=headers,
+        patience=5.0,  # its headers take the compiler a minute or two
     )
 
 

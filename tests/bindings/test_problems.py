@@ -1,5 +1,6 @@
 """Operators of frameworks are judged, timed and improved like C launchers."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from astra_kernels.agents.rewrites.program import Refused
 from astra_kernels.agents.rewrites.reach import reach
 from astra_kernels.agents.rules.coding import program_of
 from astra_kernels.importers.problem_dir import load_problem
+from astra_kernels.records.evaluation import Measured
 from tests.bindings.conftest import PROBLEMS
 
 TVM_FFI = [
@@ -46,6 +48,38 @@ def test_a_candidate_passes_on_public_and_hidden_workloads(judged, name):
     assert outcome.geomean is not None
     # what belongs to the binding is no finding
     assert not [f for f in outcome.findings if "TVMFFI" in f or "stream" in f.lower()]
+
+
+SUMS = "torch::empty({input.size(0)}, input.options().dtype(torch::kFloat32))"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch::zeros({input.size(0)}, torch::dtype(torch::kFloat).device(torch::kCUDA))",
+        "torch::empty_like(torch::empty({2, input.size(0)}, input.options().dtype(at::kFloat))).view({-1})",
+        'input; TORCH_CHECK_EQ(input.sizes(), at::IntArrayRef({input.numel() / input.size(-1), input.stride(0)}));'
+        "TORCH_CHECK(input.nbytes() == input.numel() * input.element_size() && input.device().is_cuda());"
+        "TORCH_CHECK(at::cuda::getCurrentDeviceProperties()->multiProcessorCount > 1 && !at::Tensor().defined());"
+        f"sums = {SUMS}",
+    ],
+    ids=["zeros", "empty_like", "facts"],
+)  # fmt: skip
+def test_what_the_stand_in_offers_beside(judged, code):
+    outcome = judged(PROBLEMS / "torch_rmsnorm", [("rmsnorm.cu", SUMS, code)])
+    assert outcome.outcome == "passed", outcome
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", NAMES)
+def test_a_candidate_passes_on_a_gpu(judged, name):
+    if name.startswith("torch") and not importlib.util.find_spec("torch"):
+        pytest.skip("torch is not installed")
+    outcome = judged(PROBLEMS / name, [(FILES[name], *CHANGED[name])], device="cuda:0")
+    assert outcome.outcome == "passed", outcome
+    assert isinstance(outcome.geomean, Measured)
+    wrong = judged(PROBLEMS / name, [(FILES[name], *WRONG[name])], device="cuda:0")
+    assert wrong.outcome == "incorrect"
 
 
 @pytest.mark.parametrize("name", NAMES)

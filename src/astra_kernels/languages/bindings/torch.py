@@ -84,6 +84,8 @@ def torch_adapter(
             *("-include", str(registration)),
             *(word for path in headers for word in ("-Xcompiler", f"-idirafter,{path}")),
         ),
+        # Sources that include torch/extension.h need Python's symbols, which the child's interpreter has.
+        link_flags=("-Xlinker", "-z", "-Xlinker", "undefs"),
         readable=headers,
         patience=5.0,  # its headers take the compiler a minute or two
     )
@@ -104,8 +106,6 @@ def _explanation(message: str, entry: str, *, simulated: bool) -> str:
     """What a compiler's error means where it comes from the binding; "" where it does not."""
     if own := _OWN.fullmatch(message):
         return own[1]
-    if "undefined reference to `Py" in message:
-        return "a source needs Python's own library, which operators are not linked to; leave that source out"
     undefined = _UNDEFINED.fullmatch(message)
     if undefined and undefined[1] == entry:
         return f"the entry point {entry} is not defined: no function of this name is in its source"

@@ -26,6 +26,9 @@ def pytest_collection_modifyitems(config, items):
         "flashinfer": None
         if importlib.util.find_spec("flashinfer")
         else "flashinfer-python is not installed",
+        "tvm_ffi": None
+        if importlib.util.find_spec("tvm_ffi")
+        else "apache-tvm-ffi is not installed",
     }
     for item in items:
         for marker, reason in skips.items():

@@ -100,7 +100,7 @@ def run_python(code):
 def test_worker_runs_without_pydantic_and_friends():
     done = run_python(
         "import sys\n"
-        "for name in ('pydantic', 'ml_dtypes', 'torch', 'safetensors', 'cyclopts', 'rich', 'tree_sitter', 'cuda'):\n"
+        "for name in ('pydantic', 'ml_dtypes', 'torch', 'safetensors', 'cyclopts', 'rich', 'tree_sitter', 'cuda', 'tvm_ffi'):\n"
         "    sys.modules[name] = None\n"
         "import astra_kernels.jobs.run_job, astra_kernels.jobs.__main__, astra_kernels.jobs.worker\n"
     )

@@ -78,10 +78,13 @@ BAD = {
         edited(SOLUTION, sources=[{"path": "../scale.cu"}]),
         "stay inside",
     ),
-    "binding not supported yet": (
+    "operator that returns new tensors": (
         "baseline/solution.json",
-        edited(SOLUTION, spec={**SOLUTION["spec"], "binding": "torch"}),
-        "binding 'torch' is not supported yet",
+        edited(
+            SOLUTION,
+            spec={**SOLUTION["spec"], "binding": "torch", "destination_passing_style": False},
+        ),
+        "write into tensors that it is given",
     ),
     "python solution": (
         "baseline/solution.json",

@@ -11,7 +11,7 @@ from astra_kernels.jobs.wire import Call, Event, Request, Tampered, decode_event
 from astra_kernels.records.evaluation import LineProfile
 
 KEY = b"k" * 32
-REPORT = {"code": 0, "fault": None, "launches": [], "notes": []}
+REPORT = {"code": 0, "fault": None, "launches": [], "notes": [], "message": ""}
 
 
 def request(task="check", calls=2):
@@ -144,7 +144,7 @@ FAULT |= {"file": None, "line": None}
 def test_a_report_is_read():
     fault = {**FAULT, "block": [1, 2, 3], "line": 7}
     assert call_report(
-        {"code": 7, "fault": fault, "launches": [LAUNCH], "notes": []}
+        {"code": 7, "fault": fault, "launches": [LAUNCH], "notes": [], "message": ""}
     ) == CallReport(
         code=7,
         fault=Fault(kind="error", message="m", block=(1, 2, 3), line=7),
@@ -171,6 +171,7 @@ def test_a_report_is_read():
         {**REPORT, "code": False},
         {**REPORT, "launches": {}},
         {**REPORT, "notes": [1]},
+        {**REPORT, "message": None},
         {**REPORT, "launches": [{}]},
         {**REPORT, "fault": "none"},
         {**REPORT, "fault": {**FAULT, "message": 3}},

@@ -123,12 +123,13 @@ def _model() -> Finding:
 def _optional() -> Finding:
     found = [
         f"{n} {_version(n)}"
-        for n in ("flashinfer-python", "torch")
+        for n in ("flashinfer-python", "apache-tvm-ffi", "torch")
         if _version(n) != "not installed"
     ]
     detail = (
         ", ".join(found)
-        or "neither flashinfer-python (for examples/flashinfer_*) nor torch (for torch references)"
+        or "none of flashinfer-python (for examples/flashinfer_*), apache-tvm-ffi (for binding tvm-ffi), "
+        "torch (for torch references, and binding torch on a GPU)"
     )
     advice = "" if found else "pip install --no-deps flashinfer-python==0.7.4"
     return Finding("optional packages", "ok" if found else "gap", detail, advice)

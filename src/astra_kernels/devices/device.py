@@ -87,6 +87,8 @@ class CallReport:
     launches: tuple[Launch, ...] = ()
     notes: tuple[str, ...] = ()
     """What is suspicious about the call, but no fault."""
+    message: str = ""
+    """Why the entry point failed, in the words of what it threw."""
 
 
 class ProgramRefused(Exception):

@@ -28,6 +28,7 @@ from astra_kernels.records.evaluation import Consistency, OutputAccuracy
 from astra_kernels.records.expressions import evaluate
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.sizes import batch_axis
+from astra_kernels.records.solution import Argument
 from astra_kernels.records.workload import (
     RandomInput,
     SafetensorsInput,
@@ -102,6 +103,7 @@ def _write_program(
         directory=name,
         sources=tuple(candidate.sources),
         entry_symbol=problem.spec.entry_symbol,
+        entry_file=problem.spec.entry_file,
         flags=(*options.cuda_cflags, *options.cflags),
     )
 
@@ -115,7 +117,7 @@ def _spec(
         baseline=baseline,
         candidate=candidate,
         arguments=tuple(
-            ArgumentSpec(name=a.name, kind=_kind(problem, a.name), ctype=a.ctype)
+            ArgumentSpec(name=a.name, kind=_kind(problem, a), ctype=a.ctype, value=a.value)
             for a in problem.spec.resolved_arguments(definition)
         ),
         inputs=tuple(_tensor(n, t) for n, t in definition.inputs.items()),
@@ -137,13 +139,16 @@ def _spec(
         baseline_consistency=request.known.consistency,
         custom_inputs_entrypoint=definition.custom_inputs_entrypoint,
         profile=request.profile,
+        binding=problem.spec.binding or "c",
         safety=request.safety,
         limits=request.limits,
     )
 
 
-def _kind(problem: Problem, name: str) -> str:
-    definition = problem.definition
+def _kind(problem: Problem, argument: Argument) -> str:
+    definition, name = problem.definition, argument.name
+    if argument.constant:
+        return "constant"
     if name in ("stream", "workspace"):
         return name
     if name in definition.outputs and definition.outputs[name].in_place_of is None:

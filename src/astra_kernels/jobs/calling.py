@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import resource
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from astra_kernels.devices.device import CallReport, CArgument, Device, Entry
+from astra_kernels.errors import SetupError
 from astra_kernels.jobs.conversation import Seal
 from astra_kernels.jobs.memory import taken_over
-from astra_kernels.jobs.wire import Buffer, Call, Event, Request
+from astra_kernels.jobs.wire import Buffer, Call, Event, Request, taken_message
 
 _MOST_DESCRIPTORS = 1 << 16
 Areas = tuple[np.ndarray, np.ndarray]
@@ -56,7 +59,12 @@ def allow_many_descriptors() -> None:
 
 
 def load_programs(request: Request, device: Device) -> list[Entry]:
-    """Loads every program of the request."""
+    """Loads every program of the request, and what it needs of its framework."""
+    for name in dict.fromkeys(name for p in request.programs for name in p.preloads):
+        try:
+            ctypes.CDLL(name)  # found again by its name: the loader looks for each library once
+        except OSError as error:
+            raise SetupError(f"{name} cannot be loaded: {error}") from error
     return [device.load(Path(p.library), p.symbol, p.registers) for p in request.programs]
 
 
@@ -68,9 +76,16 @@ def open_areas(call: Call) -> Areas:
 
 def run_call(device: Device, entry: Entry, call: Call, areas: Areas) -> CallReport:
     """Copies the image in, calls once, and copies everything back."""
+    taken_message()
+    separate = device.separate_buffers or call.separate
+    report = (_run_in_buffers if separate else _run_in_slab)(device, entry, call, areas)
+    message = taken_message()
+    return replace(report, message=message) if report.code else report
+
+
+def _run_in_buffers(device: Device, entry: Entry, call: Call, areas: Areas) -> CallReport:
+    """One allocation for each buffer."""
     image, result = areas
-    if not (device.separate_buffers or call.separate):
-        return _run_in_slab(device, entry, call, areas)
     addresses = [device.allocate(b.size) for b in call.buffers]
     for address, buffer in zip(addresses, call.buffers, strict=True):
         _fill(device, address, buffer, image)

@@ -24,6 +24,8 @@ def call_report(data: Mapping[str, Any]) -> CallReport:
     _fields(data, CallReport)
     code, fault, launches = data["code"], data["fault"], data["launches"]
     notes = data["notes"]
+    if not isinstance(data["message"], str):
+        raise Tampered("the message of a call is no text")
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise Tampered("the notes of a call are no texts")
     if isinstance(code, bool) or not isinstance(code, int) or not isinstance(launches, list):
@@ -33,6 +35,7 @@ def call_report(data: Mapping[str, Any]) -> CallReport:
         fault=None if fault is None else _fault(fault),
         launches=tuple(_launch(launch) for launch in launches),
         notes=tuple(notes),
+        message=data["message"],
     )
 
 

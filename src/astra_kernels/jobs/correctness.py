@@ -15,9 +15,10 @@ from astra_kernels.devices.device import CallReport, Launch
 from astra_kernels.jobs.claims import call_report
 from astra_kernels.jobs.consistency import Again, Observed, called_again, compare, further_calls
 from astra_kernels.jobs.damage import damage
+from astra_kernels.jobs.entry import WORKSPACE
 from astra_kernels.jobs.inputs import shape_of
 from astra_kernels.jobs.judge import Comparison, Yardstick, judge, values_of
-from astra_kernels.jobs.layout import WORKSPACE, produces
+from astra_kernels.jobs.layout import produces
 from astra_kernels.jobs.memory import mapped
 from astra_kernels.jobs.prepare import Bench, Prepared
 from astra_kernels.jobs.spec import TensorSpec, WorkloadSpec
@@ -302,6 +303,8 @@ def _fault(report: CallReport, uuid: str, limit_s: float) -> Evaluation | None:
         if code == 0:
             return None
         detail = f"the entry point returned {code}; 0 is success, other values are a cudaError_t"
+        if report.message:
+            detail = f"the operator failed: {report.message}"
         return Crashed(device="", stage="correctness", detail=detail, workload=uuid)
     if fault.kind == "error":
         return Crashed(device="", stage="correctness", detail=fault.message, workload=uuid)

@@ -27,7 +27,6 @@ from astra_kernels.jobs.programs import (
     resources_of,
     sass_mix,
     sound_baseline,
-    wire_program,
 )
 from astra_kernels.jobs.sanitizer import Safety, examine
 from astra_kernels.jobs.simulated_safety import examine_simulated
@@ -238,7 +237,7 @@ class Gates:
 
     def _subject(self, built: Built, program: ProgramSpec, known: Known | None) -> Subject:
         return Subject(
-            program=wire_program(built, program.entry_symbol),
+            program=self._shop.wired(built, program),
             source_root=built.source_root,
             cuda_runtime=str(self._shop.cuda_runtime),
             baseline=None if known is None else known.accuracy,

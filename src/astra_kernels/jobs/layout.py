@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from astra_kernels.errors import UserError
+from astra_kernels.jobs.entry import MESSAGE, WORKSPACE, WORKSPACE_BYTES, c_arguments
 from astra_kernels.jobs.inputs import Inputs, shape_of
 from astra_kernels.jobs.spec import ArgumentSpec, JobSpec, TensorSpec, WorkloadSpec
 from astra_kernels.jobs.wire import Argument, Buffer
 from astra_kernels.records.dtypes import dtype_bytes
 
 ALIGNMENT = 256
-WORKSPACE = "workspace"
 _POISON_BYTES = 1 << 20
 
 
@@ -80,7 +80,7 @@ def lay_out(
         buffers.append(Buffer(name=name, offset=offset, size=size, stored=stored, flips=turns))
         offset += (stored // ALIGNMENT + 2) * ALIGNMENT
     places = {name: index for index, name in enumerate(sizes)}
-    arguments = tuple(_argument(a, places, workload, inputs) for a in spec.arguments)
+    arguments = tuple(_argument(a, places, workload, inputs) for a in c_arguments(spec))
     return Layout(tuple(buffers), arguments, offset)
 
 
@@ -137,8 +137,14 @@ def _poison(image: np.ndarray, random: np.random.Generator, start: int, end: int
 def _argument(
     spec: ArgumentSpec, places: Mapping[str, int], workload: WorkloadSpec, inputs: Inputs
 ) -> Argument:
-    if spec.ctype == "stream":
-        return Argument(ctype="stream")
+    if spec.ctype in ("stream", MESSAGE):
+        return Argument(ctype=spec.ctype)
+    if spec.ctype == "none":
+        return Argument(ctype="pointer", value=0)
+    if spec.value is not None and not isinstance(spec.value, str):
+        return Argument(ctype=spec.ctype, value=spec.value)
+    if spec.kind == WORKSPACE_BYTES:
+        return Argument(ctype=spec.ctype, value=workload.workspace_bytes)
     if spec.ctype == "pointer":
         if spec.name in places:
             return Argument(ctype="pointer", buffer=places[spec.name])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from astra_kernels.errors import ProblemError, UserError
 from astra_kernels.jobs.spec import ProgramSpec
 from astra_kernels.jobs.wire import Program
+from astra_kernels.languages.bindings.adapter import ENTRY, Adapter
 from astra_kernels.languages.cuda.admission import Submission, examine
 from astra_kernels.languages.cuda.build import build
 from astra_kernels.languages.cuda.cache import machine_faults
@@ -36,6 +37,8 @@ class Workshop:
     toolchain: Toolchain
     cache_dir: Path
     deadline_s: float
+    adapter: Adapter | None = None
+    """What lets a framework's operator be called from C; None where the entry point is a C function."""
 
     @property
     def cuda_runtime(self) -> Path:
@@ -57,7 +60,29 @@ class Workshop:
             include_dirs=tuple(Path(p) for p in program.include_dirs),
             entry_symbols=(program.entry_symbol,),
         )
-        return build(request, self.toolchain, self.cache_dir, self.deadline_s)
+        if self.adapter is not None:
+            request = replace(
+                request,
+                sources=self.adapter.added_to(request.sources),
+                include_dirs=(*request.include_dirs, *self.adapter.include_dirs),
+                entry_symbols=(*self.adapter.exports, ENTRY),
+                entry_advice=self.adapter.advice,
+                trusted_flags=self.adapter.flags,
+                link_flags=self.adapter.link_flags,
+                readable=self.adapter.readable,
+                libraries=self.adapter.libraries,
+            )
+        built = build(request, self.toolchain, self.cache_dir, self.deadline_s)
+        if self.adapter is not None and isinstance(built, BuildFailure):
+            return self.adapter.explained(built)
+        return built
+
+    def wired(self, built: Built, program: ProgramSpec) -> Program:
+        """The program as a child gets it."""
+        if self.adapter is None:
+            return wire_program(built, program.entry_symbol)
+        preloads = tuple(map(str, self.adapter.libraries))
+        return replace(wire_program(built, ENTRY), preloads=preloads)
 
     def sources(self, program: ProgramSpec) -> dict[str, str]:
         """Text of a program's sources by path.
@@ -77,7 +102,8 @@ class Workshop:
         if built is None:
             return Submission(self.sources(program))
         with machine_faults(f"{built.library} cannot be read"):
-            return Submission(self.sources(program), built.library.read_bytes(), built.symbols)
+            data, framework = built.library.read_bytes(), self.adapter is not None
+            return Submission(self.sources(program), data, built.symbols, framework)
 
     def start(self, programs: Mapping[str, ProgramSpec]) -> dict[str, Future[Built | BuildFailure]]:
         """Builds several programs at the same time."""

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from astra_kernels.errors import MachineFault
+from astra_kernels.jobs.entry import adapter_of
 from astra_kernels.jobs.gates import Gates
 from astra_kernels.jobs.prepare import Bench
 from astra_kernels.jobs.programs import Workshop
@@ -42,7 +43,10 @@ def run_job(
     spec = read_spec(job_dir)
     try:
         tools = toolchain or find_toolchain(os.environ)
-        shop = Workshop(job_dir, tools, cache_dir or job_dir / "build", spec.limits.build_s)
+        builds = cache_dir or job_dir / "build"
+        adapter = adapter_of(spec)
+        deadline_s = spec.limits.build_s * (1.0 if adapter is None else adapter.patience)
+        shop = Workshop(job_dir, tools, builds, deadline_s, adapter)
         gates = Gates(spec, Bench(spec, job_dir), shop)
         outcome = dataclasses.replace(
             gates.evaluate(),

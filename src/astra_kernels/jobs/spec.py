@@ -28,11 +28,13 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, kw_only=True)
 class ArgumentSpec:
-    """One parameter of the entry point: `kind` is input, output, axis, scalar, workspace or stream."""
+    """One parameter of the entry point: `kind` is input, output, axis, scalar, workspace, stream or constant."""
 
     name: str
     kind: str
     ctype: str
+    value: bool | int | float | str | None = None
+    """Of a constant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,8 @@ class ProgramSpec:
     entry_symbol: str
     flags: tuple[str, ...]
     arch: str = "sm_90"
+    entry_file: str = ""
+    """The source that defines the entry point."""
     include_dirs: tuple[str, ...] = ()
     """Trusted absolute directories of headers on the machine that runs the job."""
 
@@ -162,6 +166,8 @@ class JobSpec:
     safety: bool = False
     """Run compute-sanitizer's tools too (real devices; a simulated one checks every access anyway)."""
     limits: Limits = Limits()
+    binding: str = "c"
+    """How the entry point is called: c, tvm-ffi or torch."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -212,6 +218,7 @@ def _decode(raw: dict[str, Any]) -> JobSpec:
         baseline_consistency=None if agreed is None else Consistency(**agreed),
         profile=raw["profile"],
         safety=raw.get("safety", False),
+        binding=raw.get("binding", "c"),
         limits=Limits(**raw["limits"]),
     )
 

@@ -211,7 +211,8 @@ class Child:
 
     def _policy(self, scratch: Path) -> SandboxPolicy:
         request = self._request
-        libraries = tuple(Path(p.library).resolve() for p in request.programs)
+        files = [name for p in request.programs for name in (p.library, *p.preloads)]
+        libraries = tuple(Path(name).resolve() for name in files)
         memory = [fd for call in request.calls for fd in (call.image_fd, *call.result_fds)]
         descriptors = (self._request_fd, self._answer_write, self._go_read, *memory)
         readable = python_readable()

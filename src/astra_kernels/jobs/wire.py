@@ -5,6 +5,7 @@ A request names libraries, buffers and argument values. It holds no seed, no ref
 
 from __future__ import annotations
 
+import ctypes
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from astra_kernels.devices.device import CArgument
 from astra_kernels.json_text import parse_json
+from astra_kernels.languages.bindings.adapter import MESSAGE_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,7 @@ class Buffer:
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """One C argument: the address of a buffer, the stream, or a value."""
+    """One C argument: the address of a buffer, the stream, a value, or room for a message of the callee's."""
 
     ctype: str
     buffer: int | None = None
@@ -41,7 +43,24 @@ class Argument:
             return CArgument("pointer", addresses[self.buffer])
         if self.ctype == "stream":
             return CArgument("stream", stream)
+        if self.ctype == "message":
+            return CArgument("pointer", message_address())
         return CArgument(self.ctype, self.value)
+
+
+_message = ctypes.create_string_buffer(MESSAGE_BYTES)
+
+
+def message_address() -> int:
+    """Where a callee of this process may write why it failed; one call runs at a time."""
+    return ctypes.addressof(_message)
+
+
+def taken_message() -> str:
+    """What the last callee wrote, gone afterwards; "" for nothing."""
+    text = _message.raw.partition(b"\0")[0].decode(errors="replace")
+    ctypes.memset(_message, 0, MESSAGE_BYTES)
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +91,8 @@ class Program:
     symbol: str
     registers: Mapping[str, int] = field(default_factory=dict)
     """By mangled kernel name; the model of a simulated device needs them."""
+    preloads: tuple[str, ...] = ()
+    """Libraries of the binding's framework, loaded before it."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +143,14 @@ def decode_request(raw: bytes) -> Request:
         task=fields["task"],
         device=fields["device"],
         cuda_runtime=fields["cuda_runtime"],
-        programs=tuple(Program(**p) for p in fields["programs"]),
+        programs=tuple(_program(p) for p in fields["programs"]),
         calls=tuple(_call(c) for c in fields["calls"]),
         timing=None if timing is None else TimingPlan(**timing),
     )
+
+
+def _program(raw: dict[str, Any]) -> Program:
+    return Program(**{**raw, "preloads": tuple(raw["preloads"])})
 
 
 def _call(raw: dict[str, Any]) -> Call:

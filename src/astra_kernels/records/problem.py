@@ -50,10 +50,10 @@ class Problem(Record):
             except ValueError as error:
                 raise ValueError(f"workload.jsonl: workload {workload.uuid!r}: {error}") from error
             self._check_expressions(workload)
-        if self.spec.binding not in ("c", None):
+        if not (self.spec.calls_c or self.spec.destination_passing_style):
             raise ValueError(
-                f"baseline/solution.json: binding {self.spec.binding!r} is not supported yet; "
-                "write an extern \"C\" entry point and set spec.binding to 'c'"
+                "baseline/solution.json: spec.destination_passing_style: the operator has to write into tensors that "
+                "it is given; one that returns new tensors needs a function in front of it"
             )
         try:
             self.spec.resolved_arguments(self.definition)

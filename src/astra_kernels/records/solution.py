@@ -7,17 +7,37 @@ device pointers, axes are `int64_t`, scalars take the C type of their dtype, and
 
 from __future__ import annotations
 
+import math
 from pathlib import PurePosixPath
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    field_validator,
+    model_validator,
+)
 
 from astra_kernels.records.base import Record
 from astra_kernels.records.definition import Definition
 
 CType = Literal[
-    "pointer", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool", "stream"
+    "pointer",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float32",
+    "float64",
+    "bool",
+    "string",
+    "none",
+    "stream",
 ]
+Constant = StrictBool | StrictInt | StrictFloat | StrictStr
 
 _SCALAR_CTYPE: dict[str, CType] = {
     "float64": "float64",
@@ -26,6 +46,20 @@ _SCALAR_CTYPE: dict[str, CType] = {
     "int16": "int32",
     "int8": "int32",
     "bool": "bool",
+}
+
+
+_CONSTANTS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("int32", "uint32", "int64", "uint64"), int),
+    **dict.fromkeys(("float32", "float64"), (int, float)),
+    "bool": bool,
+    "string": str,
+}
+_RANGES: dict[str, range] = {
+    "int32": range(-(1 << 31), 1 << 31),
+    "uint32": range(1 << 32),
+    "int64": range(-(1 << 63), 1 << 63),
+    "uint64": range(1 << 64),
 }
 
 
@@ -42,10 +76,34 @@ def check_source_path(value: str) -> str:
 
 
 class Argument(Record):
-    """One parameter of a C entry point: a tensor, an axis, a scalar input, `workspace` or `stream`."""
+    """One parameter of an entry point: a tensor, an axis, a scalar input, `workspace`, `stream` or a constant."""
 
     name: str
     ctype: CType
+    value: Constant | None = None
+    """Of a constant: what every call passes. Its name is for readers."""
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is the same in every call; ctype `none` is a parameter that may be absent, and is."""
+        return self.value is not None or self.ctype == "none"
+
+    @model_validator(mode="after")
+    def _value_fits(self) -> Self:
+        kind = _CONSTANTS.get(self.ctype)
+        if self.value is None:
+            if self.ctype == "string":
+                raise ValueError(f"{self.name!r} is a string and needs a `value`")
+            return self
+        if kind is None or not isinstance(self.value, kind):
+            raise ValueError(f"the value {self.value!r} of {self.name!r} is no {self.ctype}")
+        if isinstance(self.value, bool) and self.ctype != "bool":
+            raise ValueError(f"the value {self.value!r} of {self.name!r} is no {self.ctype}")
+        if isinstance(self.value, float) and not math.isfinite(self.value):
+            raise ValueError(f"the value of {self.name!r} is not finite")
+        if self.ctype in _RANGES and self.value not in _RANGES[self.ctype]:
+            raise ValueError(f"the value {self.value!r} of {self.name!r} does not fit {self.ctype}")
+        return self
 
 
 class SourceFile(Record):
@@ -107,10 +165,16 @@ class SolutionSpec(Record):
     @classmethod
     def _file_and_function(cls, value: str) -> str:
         path, separator, function = value.partition("::")
-        if not separator or not function.isidentifier():
+        if not separator or not all(part.isidentifier() for part in function.split("::")):
             raise ValueError(f"entry_point {value!r} must read 'file::function'")
         check_source_path(path)
         return value
+
+    @model_validator(mode="after")
+    def _only_torch_has_namespaces(self) -> Self:
+        if self.binding != "torch" and "::" in self.entry_symbol:
+            raise ValueError(f"entry_point {self.entry_point!r} must read 'file::function'")
+        return self
 
     @field_validator("compile_options", mode="before")
     @classmethod
@@ -127,6 +191,11 @@ class SolutionSpec(Record):
         """Name of the function to call."""
         return self.entry_point.partition("::")[2]
 
+    @property
+    def calls_c(self) -> bool:
+        """Whether the entry point is a plain C function."""
+        return self.binding in ("c", None)
+
     def resolved_arguments(self, definition: Definition) -> tuple[Argument, ...]:
         """The parameters with their C types.
 
@@ -134,7 +203,8 @@ class SolutionSpec(Record):
             ValueError: a name that the definition does not know, or a tensor output that no argument carries.
         """
         separate = [n for n, o in definition.outputs.items() if o.in_place_of is None]
-        names = self.arguments or (*definition.inputs, *separate, *definition.var_axes, "stream")
+        in_c: tuple[str, ...] = (*definition.var_axes, "stream") if self.calls_c else ()
+        names = self.arguments or (*definition.inputs, *separate, *in_c)
         resolved = tuple(self._resolve(item, definition, index) for index, item in enumerate(names))
         carried = {a.name for a in resolved}
         needed = [*separate, *(o.in_place_of for o in definition.outputs.values() if o.in_place_of)]
@@ -143,8 +213,25 @@ class SolutionSpec(Record):
                 raise ValueError(f"arguments: output {name!r} is not among them")
         return resolved
 
+    def _constant(self, item: Argument, definition: Definition, index: int) -> Argument:
+        if item.name in (*definition.inputs, *definition.outputs, *definition.axes):
+            raise ValueError(
+                f"arguments[{index}]: {item.name!r} is part of the definition, so it cannot be a constant; "
+                "give the parameter a name of its own"
+            )
+        if self.calls_c and item.ctype == "string":
+            raise ValueError(f"arguments[{index}]: a string cannot be passed by the C binding")
+        return item
+
     def _resolve(self, item: Argument | str, definition: Definition, index: int) -> Argument:
+        if isinstance(item, Argument) and item.constant:
+            return self._constant(item, definition, index)
         name = item if isinstance(item, str) else item.name
+        if name == "stream" and not self.calls_c:
+            raise ValueError(
+                f"arguments[{index}]: binding {self.binding!r} takes the stream from its framework, "
+                "not as a parameter"
+            )
         spec = definition.inputs.get(name) or definition.outputs.get(name)
         if name == "stream":
             default: CType = "stream"

@@ -97,6 +97,7 @@ class LlmCoder:
             "plan": plan,
             "sources": plain_sources(subject.sources, self.problem.spec.entry_file),
             "entry_file": self.problem.spec.entry_file,
+            "binding": self.problem.spec.binding or "c",
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from astra_kernels.agents.rewrites.exports import exported_function, exports
 from astra_kernels.agents.rewrites.normalise import tokens
 from astra_kernels.records.problem import Problem
 
@@ -17,8 +18,14 @@ def trouble_with_entry_point(problem: Problem, sources: Mapping[str, str]) -> st
     Names of parameters may change, their types and order may not. Where the baseline's own definition cannot be found
     (a macro makes it), nothing is said.
     """
-    path, name = problem.spec.entry_file, problem.spec.entry_symbol
+    path, name = _place(problem)
     wanted = _definitions(tokens(problem.baseline.sources[path]), name)
+    exported = problem.spec.entry_symbol
+    if exports(problem.baseline.sources, exported) and not exports(sources, exported):
+        return (
+            f"The export is missing: the sources have to keep TVM_FFI_DLL_EXPORT_TYPED_FUNC({exported}, ...), "
+            "by which the operator is called."
+        )
     if not wanted:
         return None
     signature = signature_text(problem)
@@ -30,19 +37,31 @@ def trouble_with_entry_point(problem: Problem, sources: Mapping[str, str]) -> st
             f"The entry point has other parameters: ({' '.join(found[0])}) in {path}. "
             f"It has to stay `{signature}`, since it is called from outside."
         )
-    if _is_c(problem.baseline.sources[path]) and not _is_c(sources[path]):
+    lost = _is_c(problem.baseline.sources[path]) and not _is_c(sources[path])
+    if problem.spec.calls_c and lost:
         return f'The entry point has lost its extern "C": it has to stay `{signature}`.'
     return None
 
 
 def signature_text(problem: Problem) -> str:
     """The entry point's declaration as the baseline writes it; from the binding where its text cannot be found."""
-    path, name = problem.spec.entry_file, problem.spec.entry_symbol
+    path, name = _place(problem)
     found = _definitions(tokens(problem.baseline.sources[path]), name)
+    front = 'extern "C" int' if problem.spec.calls_c else "void"
     if found:
-        return f'extern "C" int {name}({_spaced(found[0])})'
+        return f"{front} {name}({_spaced(found[0])})"
     arguments = problem.spec.resolved_arguments(problem.definition)
-    return f'extern "C" int {name}({", ".join(f"{a.ctype} {a.name}" for a in arguments)})'
+    return f"{front} {name}({', '.join(f'{a.ctype} {a.name}' for a in arguments)})"
+
+
+def _place(problem: Problem) -> tuple[str, str]:
+    """The file that defines the function behind the entry point, and its name."""
+    sources, path = problem.baseline.sources, problem.spec.entry_file
+    name = exported_function(sources, problem.spec.entry_symbol)
+    if problem.spec.calls_c or _definitions(tokens(sources[path]), name):
+        return path, name
+    found = (other for other, text in sources.items() if _definitions(tokens(text), name))
+    return next(found, path), name
 
 
 def _definitions(code: Sequence[str], name: str) -> list[tuple[str, ...]]:

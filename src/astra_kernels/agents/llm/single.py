@@ -112,6 +112,7 @@ class SingleAgent:
             notes=self.notes.strip(),
             sources=plain_sources(parent.sources, self.problem.spec.entry_file),
             entry_file=self.problem.spec.entry_file,
+            binding=self.problem.spec.binding or "c",
             candidates=self.candidates,
         )
         try:

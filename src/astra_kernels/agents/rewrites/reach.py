@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from astra_kernels.agents.rewrites.exports import exported_function
 from astra_kernels.agents.rewrites.program import Program, Refused
 from astra_kernels.agents.rewrites.syntax import Node, Unit, line_of, parse, text_of, walk, words
 
@@ -197,11 +198,14 @@ def reach(program: Program) -> Reachable | Refused:
 
 @lru_cache(maxsize=8)
 def _reach(sources: tuple[tuple[str, str], ...], entry: str) -> Reachable | Refused:
-    path, _, name = entry.rpartition("::")
+    path, _, exported = entry.partition("::")
+    name = exported_function(dict(sources), exported)
     indices = {where: _index(where, text) for where, text in sources}
     if path not in indices:
         return Refused(f"the entry's file {path!r} is not among the sources")
     entries = indices[path].functions.get(name, [])
+    if not entries:  # a file that only exports it
+        entries = [f for index in indices.values() for f in index.functions.get(name, [])]
     if not entries:
         return Refused(f"{path} defines no function {name!r} that can be parsed")
     found: dict[int, Function] = {}

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from astra_kernels.languages.bindings.own_calls import is_own_call, is_own_library
 from astra_kernels.languages.cuda.device_memory import device_memory_findings, kept_variables
 from astra_kernels.languages.cuda.elf import LibrarySymbols
 from astra_kernels.languages.cuda.findings import Finding, Weight
@@ -43,7 +44,7 @@ _CUDA_RUNTIME = _names(
 _C_LIBRARY = _names(
     """
     memcpy memmove memset memcmp memchr strlen strcmp strncmp strcpy strncpy strchr strstr strerror
-    malloc calloc realloc free aligned_alloc posix_memalign abort snprintf vsnprintf
+    __libc_single_threaded malloc calloc realloc free aligned_alloc posix_memalign abort snprintf vsnprintf
     __memcpy_chk __memmove_chk __memset_chk __snprintf_chk __vsnprintf_chk
     __stack_chk_fail __assert_fail __errno_location __gmon_start__ __dso_handle
     _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable
@@ -97,11 +98,13 @@ class Submission:
         sources: text by path.
         library: the bytes of what was built from them; None for a baseline that was not built.
         symbols: its dynamic symbols; None likewise.
+        framework: whether it is an operator of a framework, not a C function.
     """
 
     sources: Mapping[str, str]
     library: bytes | None = None
     symbols: LibrarySymbols | None = None
+    framework: bool = False
 
     @property
     def cuda_files(self) -> int:
@@ -121,19 +124,20 @@ def examine(candidate: Submission, baseline: Submission | None) -> tuple[Finding
     """
     findings = [*source_findings(candidate.sources, baseline.sources if baseline else {})]
     if candidate.symbols is not None:
-        findings += examine_symbols(candidate.symbols, baseline.symbols if baseline else None)
+        theirs = baseline.symbols if baseline else None
+        findings += examine_symbols(candidate.symbols, theirs, framework=candidate.framework)
     if candidate.library is not None:
         other = baseline.library if baseline else None
-        theirs = None if other is None else read_load_time(other)
+        runs = None if other is None else read_load_time(other)
         load_time = read_load_time(candidate.library)
-        findings += load_time_findings(load_time, candidate.cuda_files, theirs)
+        findings += load_time_findings(load_time, candidate.cuda_files, runs)
         kept = kept_variables(candidate.library)
         findings += device_memory_findings(kept, kept_variables(other) if other else ())
     return tuple(findings)
 
 
 def examine_symbols(
-    candidate: LibrarySymbols, baseline: LibrarySymbols | None
+    candidate: LibrarySymbols, baseline: LibrarySymbols | None, *, framework: bool = False
 ) -> tuple[Finding, ...]:
     """Lists what a library imports, loads and resolves beyond a launcher's needs.
 
@@ -141,10 +145,11 @@ def examine_symbols(
         candidate: symbols of the candidate's library.
         baseline: symbols of the baseline's library, whose imports are always allowed; None when the
             baseline itself is examined.
+        framework: whether Astra links a framework's libraries, whose calls belong to the binding.
     """
     return (
-        *_imports(candidate, baseline),
-        *_libraries(candidate, baseline),
+        *_imports(candidate, baseline, framework),
+        *_libraries(candidate, baseline, framework),
         *_unloading(candidate, baseline),
     )
 
@@ -155,10 +160,12 @@ _STUB_EXIT = "exit"
 _CAPTURE = _names("cudaStreamIsCapturing", suffixes=("", "_ptsz"))
 
 
-def _imports(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iterator[Finding]:
+def _imports(
+    candidate: LibrarySymbols, baseline: LibrarySymbols | None, framework: bool
+) -> Iterator[Finding]:
     known = {*baseline.imported, *baseline.imported_weak} if baseline else set()
     for symbol in (*candidate.imported, *candidate.imported_weak):
-        if symbol in known:
+        if symbol in known or (framework and is_own_call(symbol)):
             continue
         weight = _weight(symbol)
         if symbol in _CAPTURE:
@@ -189,10 +196,13 @@ def _weight(symbol: str) -> Weight | None:
     return "rejecting"
 
 
-def _libraries(candidate: LibrarySymbols, baseline: LibrarySymbols | None) -> Iterator[Finding]:
+def _libraries(
+    candidate: LibrarySymbols, baseline: LibrarySymbols | None, framework: bool
+) -> Iterator[Finding]:
     known = set(baseline.needed) if baseline else set()
     for name in candidate.needed:
-        if name not in known and _LIBRARIES.fullmatch(name) is None:
+        ours = _LIBRARIES.fullmatch(name) is not None or (framework and is_own_library(name))
+        if name not in known and not ours:
             reason = "the library is neither the CUDA runtime, nor C or C++'s, nor the baseline's"
             yield Finding("needed-library", name, "rejecting", reason)
 

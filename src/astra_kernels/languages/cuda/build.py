@@ -119,6 +119,7 @@ def _command(request: BuildRequest, toolchain: Toolchain) -> list[str]:
     return [
         str(toolchain.nvcc),
         *(*defaults, *given),
+        *request.trusted_flags,
         *_HOST_SETS,
         *_DEVICE_SETS,
         *("-gencode", code),
@@ -126,8 +127,13 @@ def _command(request: BuildRequest, toolchain: Toolchain) -> list[str]:
         *("-I.", *includes),
         *request.translation_units,
         *(f"-L{path}" for path in toolchain.library_dirs),
-        *(f"-l:{toolchain.cudart}", "-o", f"../{_LIBRARY}"),
+        *(f"-l:{toolchain.cudart}", *_linked(request), "-o", f"../{_LIBRARY}"),
     ]
+
+
+def _linked(request: BuildRequest) -> list[str]:
+    directories = dict.fromkeys(f"-L{path.parent}" for path in request.libraries)
+    return [*directories, *(f"-l:{path.name}" for path in request.libraries), *request.link_flags]
 
 
 def _overridden(default: str, given: list[str]) -> bool:
@@ -142,7 +148,13 @@ def _policy(
     return SandboxPolicy(
         scratch=scratch,
         deadline_s=deadline_s,
-        readable=(toolchain.root, *request.include_dirs, *toolchain.host.directories()),
+        readable=(
+            toolchain.root,
+            *request.include_dirs,
+            *request.libraries,
+            *request.readable,
+            *toolchain.host.directories(),
+        ),
         environment={"PATH": f"{toolchain.host.path.parent}:/usr/bin:/bin", "LC_ALL": "C"},
         file_bytes=_OUTPUT_FILE_BYTES,
     )
@@ -157,7 +169,7 @@ def _unexplained(done: Completed) -> Diagnostic:
 def _with_entries(built: Built, request: BuildRequest) -> Built | BuildFailure:
     """Refuses a library that does not export what it will be called by."""
     missing = tuple(
-        _error(f'the entry point {name} is not exported; declare it extern "C"', "linker")
+        _error(f"the entry point {name} is not exported; {request.entry_advice}", "linker")
         for name in request.entry_symbols
         if name not in built.symbols.exported
     )

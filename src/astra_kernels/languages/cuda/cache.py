@@ -103,9 +103,10 @@ def cache_key(request: BuildRequest, toolchain: Toolchain) -> str:
     parts = {
         "format": _FORMAT,
         "sources": dict(sorted(request.sources.items())),
-        "flags": request.flags,
+        "flags": (*request.flags, "", *request.trusted_flags, "", *request.link_flags),
         "arch": request.arch,
         "includes": [[str(path), _fingerprint(path)] for path in request.include_dirs],
+        "libraries": [_stamp(path) for path in request.libraries],
         "nvcc": [toolchain.version, str(toolchain.root), toolchain.cudart],
         "host": [str(toolchain.host.path), toolchain.host.version],
     }
@@ -119,6 +120,13 @@ def machine_faults(what: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise MachineFault(f"{what}: {error.strerror or error}") from error
+
+
+def _stamp(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        return f"{path} {status.st_size} {status.st_mtime_ns}"
+    return str(path)
 
 
 def _fingerprint(directory: Path) -> str:

@@ -58,6 +58,11 @@ class BuildRequest:
         arch: the GPU, such as "sm_90" or "sm_90a".
         include_dirs: trusted absolute directories of a framework's headers; made readable.
         entry_symbols: names that the library must export.
+        entry_advice: what to do about a name that it does not export.
+        trusted_flags: flags of a framework, unchecked.
+        link_flags: likewise, last on the command line.
+        readable: directories that these flags name.
+        libraries: trusted shared libraries of a framework, to link; made readable.
     """
 
     sources: Mapping[str, str]
@@ -65,6 +70,11 @@ class BuildRequest:
     arch: str = "sm_90"
     include_dirs: tuple[Path, ...] = ()
     entry_symbols: tuple[str, ...] = ()
+    entry_advice: str = 'declare it extern "C"'
+    trusted_flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
+    readable: tuple[Path, ...] = ()
+    libraries: tuple[Path, ...] = ()
 
     @property
     def translation_units(self) -> tuple[str, ...]:

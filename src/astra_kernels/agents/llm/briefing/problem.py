@@ -16,6 +16,7 @@ from astra_kernels.records.definition import (
     TensorSpec,
 )
 from astra_kernels.records.problem import Problem
+from astra_kernels.records.solution import Argument
 from astra_kernels.records.workload import (
     CustomInput,
     InputSource,
@@ -105,12 +106,19 @@ def _rules(definition: Definition) -> str:
 
 
 def _arguments(problem: Problem) -> str:
-    listed = [f"{a.name} ({a.ctype})" for a in problem.spec.resolved_arguments(problem.definition)]
+    listed = [_argument(a) for a in problem.spec.resolved_arguments(problem.definition)]
     text = "It is called with, in this order: " + ", ".join(listed) + "."
     if problem.spec.workspace is not None:
         text += f" `workspace` is scratch device memory of `{problem.spec.workspace.bytes}` bytes."
     flags = problem.spec.compile_options.cuda_cflags
     return text + (f" Built with nvcc flags: {' '.join(flags)}." if flags else "")
+
+
+def _argument(argument: Argument) -> str:
+    if argument.ctype == "none":
+        return f"{argument.name} (not given)"
+    constant = "" if argument.value is None else f", always {argument.value!r}"
+    return f"{argument.name} ({argument.ctype}{constant})"
 
 
 def _reference(problem: Problem) -> str:

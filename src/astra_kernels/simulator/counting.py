@@ -134,6 +134,8 @@ class TimedCounters(Counters):
         chain_clocks: Clocks of a warp's instructions that wait for one another, on average.
         slowest_chain_clocks: The same for a warp that goes everywhere that any warp goes.
         slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
+        lines_read: 128-byte lines of global memory, counted for each load request.
+        lines_written: The same for each store request.
         blocks: How often each basic block ran: what machine code is matched with
             (`devices/executed_sass.py`).
     """
@@ -141,7 +143,13 @@ class TimedCounters(Counters):
     chain_clocks: float
     slowest_chain_clocks: float
     slowest_load_rounds: float
+    lines_read: int
+    lines_written: int
     blocks: tuple[ExecutedBlock, ...]
+
+
+def _lines_of(rows: list[_Row], *handlers: str) -> int:
+    return sum(row.counts["lines"] for row in rows if row.operation.handler in handlers)
 
 
 @dataclass(frozen=True)
@@ -215,6 +223,8 @@ def summarise(
         chain_clocks=waits.chain_clocks,
         slowest_chain_clocks=waits.slowest_chain_clocks,
         slowest_load_rounds=waits.slowest_load_rounds,
+        lines_read=_lines_of(rows, "load", "copy_async"),
+        lines_written=_lines_of(rows, "store"),
         blocks=executed_blocks(
             kernel.microcode,
             [row.counts["warps"] for row in rows],

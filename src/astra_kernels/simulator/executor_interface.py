@@ -13,7 +13,7 @@ from astra_kernels.simulator.lowering.encode import OperationNumbers
 from astra_kernels.simulator.lowering.microcode import Kind
 from astra_kernels.simulator.lowering.translate import OperationTable
 
-COUNTER_NAMES = ("warps", "threads", "guarded_on", "requests", "transactions", "bytes")
+COUNTER_NAMES = ("warps", "threads", "guarded_on", "requests", "transactions", "bytes", "lines")
 
 
 class NativeFault(C.Structure):

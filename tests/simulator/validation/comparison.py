@@ -174,6 +174,13 @@ def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
 
 
+def _gain_error(pairs: Sequence[Pair]) -> float | None:
+    """Root mean square of log(modelled / measured gain) of one variant over another."""
+    if not pairs:
+        return None
+    return math.sqrt(statistics.fmean((a.error - b.error) ** 2 for a, b in pairs))
+
+
 def median_absolute_error(points: Sequence[Timed]) -> float:
     """Of modelled over measured times, as a relative error."""
     return math.expm1(statistics.median(abs(point.error) for point in points))
@@ -209,6 +216,7 @@ def time_summary(points: Sequence[Timed], stated_error: float) -> Mapping[str, o
             "wrong": ranking.wrong,
             "within_error": ranking.within_error,
             "share_right": ranking.share_right,
+            "gain_root_mean_square": _gain_error(compared),
         }
     summary["groups"] = {
         group: rank(members, stated_error).tau for group, members in groups.items() if members

@@ -128,6 +128,7 @@ class Launch {
       counters_[i].requests += part[i].requests;
       counters_[i].transactions += part[i].transactions;
       counters_[i].bytes += part[i].bytes;
+      counters_[i].lines += part[i].lines;
     }
   }
 

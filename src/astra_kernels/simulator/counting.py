@@ -136,6 +136,7 @@ class TimedCounters(Counters):
         slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
         lines_read: 128-byte lines of global memory, counted for each load request.
         lines_written: The same for each store request.
+        atomic_sectors: 32-byte sectors of global memory, counted for each atomic operation of a warp.
         blocks: How often each basic block ran: what machine code is matched with
             (`devices/executed_sass.py`).
     """
@@ -145,6 +146,7 @@ class TimedCounters(Counters):
     slowest_load_rounds: float
     lines_read: int
     lines_written: int
+    atomic_sectors: int
     blocks: tuple[ExecutedBlock, ...]
 
 
@@ -225,6 +227,11 @@ def summarise(
         slowest_load_rounds=waits.slowest_load_rounds,
         lines_read=_lines_of(rows, "load", "copy_async"),
         lines_written=_lines_of(rows, "store"),
+        atomic_sectors=sum(
+            row.counts["transactions"]
+            for row in rows
+            if row.operation.handler == "atomic" and row.operation.memory.space != Space.SHARED
+        ),
         blocks=executed_blocks(
             kernel.microcode,
             [row.counts["warps"] for row in rows],

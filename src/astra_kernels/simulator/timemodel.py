@@ -6,7 +6,7 @@ The time is a start, the first round of loads and work, and then two things that
 - what every multiprocessor does: it starts warps, and blocks wait for loads, for dependent instructions and
   for its pipes, wave after wave.
 
-No launch is faster than its blocks can be handed out.
+No launch is faster than its blocks can be handed out, or than L2 carries out its atomic operations.
 
 Buffers are cold and launches do not overlap, as in `machines/h200_measured.json`. What comes out is a
 modelled time; docs/simulator.md has the formula, and `stated_error` how far it is off.
@@ -35,6 +35,10 @@ _DRAM_EFFICIENCY = 4330 / 4800
 _SCHEDULERS = 4
 _L1_SECTORS_PER_CLOCK = 4
 _L2_LINE_CLOCKS = 2.0
+# The slices of L2, each 64 of 5120 bytes a clock, change a sector a clock by atomic operations; all that change
+# the same sector meet in one slice.
+_L2_SLICES = 80
+_SECTOR_BYTES = 32
 _WARP = 32
 # Read off single rows of docs/results/h200-validation: kernels of blocks of two warps that do next to nothing
 # (0.61 ns a block more), and a transpose whose stores meet a line in every lane.
@@ -42,13 +46,13 @@ _BLOCK_DISPATCH_CLOCKS = 1.21
 _WRITTEN_LINE_CLOCKS = 4.8
 # Calibrated: fitted to the rows of h200_measured.json and to the points of docs/results/h200-validation that
 # are not held out (tests/simulator/model_fit.py), and rounded.
-_START_US = 0.56
+_START_US = 0.57
 _L2_ROUND_US = 0.215
 _DRAM_ROUND_US = 0.375
-_WARP_START_CLOCKS = 9.0
+_WARP_START_CLOCKS = 6.0
 # How much things overlap: 1 adds them up, a large exponent takes the longest.
 _WITHIN_BLOCK_OVERLAP = 8.0
-_DRAM_OVERLAP = 2.45
+_DRAM_OVERLAP = 2.35
 
 
 class Bound(StrEnum):
@@ -168,6 +172,12 @@ def _block_work(
     )
 
 
+def _atomics_us(counters: TimedCounters, machine: Machine) -> float:
+    """What L2 needs for atomic operations, if those on different sectors are spread evenly over them."""
+    distinct = max(1.0, counters.dram_bytes_written / _SECTOR_BYTES)
+    return counters.atomic_sectors / min(_L2_SLICES, distinct) / float(machine.clock_mhz)
+
+
 def _round_us(counters: TimedCounters) -> float:
     """One wait for global loads."""
     loaded = 32 * counters.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
@@ -234,7 +244,8 @@ def model_time(launch: Launch, machine: Machine, resources: Resources) -> Modell
     dram_us = (counters.dram_bytes_read + counters.dram_bytes_written) / bandwidth
     clock = float(machine.clock_mhz)
     warps = -(-launch.threads_per_block // _WARP)
-    warp_start_us = place.busiest * warps * _WARP_START_CLOCKS / clock
+    # A multiprocessor starts one warp after the other, and in every wave a block waits for its last one.
+    warp_start_us = (place.busiest + place.waves) * warps * _WARP_START_CLOCKS / clock
     dispatch_us = launch.blocks * _BLOCK_DISPATCH_CLOCKS / clock
     floor_us = _EMPTY_KERNEL_US + _START_US
     running_us = waves.first_us + _join(_DRAM_OVERLAP, dram_us, warp_start_us + waves.later_us)
@@ -247,7 +258,7 @@ def model_time(launch: Launch, machine: Machine, resources: Resources) -> Modell
         Bound.LATENCY: waves.waiting_us,
     }
     return ModelledTime(
-        device_us=floor_us + max(running_us, dispatch_us),
+        device_us=floor_us + max(running_us, dispatch_us, _atomics_us(counters, machine)),
         dram_us=dram_us,
         work_us=place.busiest * work.total_us,
         dispatch_us=dispatch_us,

@@ -23,6 +23,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from astra_kernels.errors import MachineFault, RunError
+from astra_kernels.json_text import parse_json
 from astra_kernels.records.run import Event
 
 EVENTS = "events.jsonl"
@@ -152,7 +153,7 @@ class RunStore:
         events = []
         for number, line in enumerate(lines, start=1):
             try:
-                raw = json.loads(line)
+                raw = parse_json(line)
                 self._internalise(raw, words=words)
                 events.append(_EVENT.validate_python(_tuples(raw)))
             except (ValueError, ValidationError, OSError, AttributeError) as error:

@@ -285,6 +285,21 @@ def test_a_changed_result_is_ignored_and_reported(tmp_path, recorded):
     assert any("seal does not match" in line for line in end.said)
 
 
+@pytest.mark.parametrize("text", ["", "[" * 100_000, "9" * 5000, "null", "[1, 2]"])
+def test_a_result_that_is_no_document_is_reported_and_made_again(tmp_path, recorded, text):
+    _, run = recorded
+    end = End(tmp_path)
+    evaluations = end.ask(candidates=CANDIDATES[1:2])
+    (name,) = jobs_in(tmp_path)
+    (tmp_path / "results").mkdir(exist_ok=True)
+    (tmp_path / "results" / f"{name}.json").write_text(text)
+    with pytest.raises(MachineFault, match="not answered"):
+        next(evaluations)
+    assert any(f"{name}.json" in line for line in end.said)
+    drain(tmp_path, run)
+    assert next(End(tmp_path).ask(candidates=CANDIDATES[1:2]))
+
+
 @pytest.mark.parametrize("lost", ["manifest.json", "candidate/norm.cu", "job.json"])
 @pytest.mark.parametrize("share", [None, 0.5])
 def test_a_job_that_is_not_whole_is_nobodys(tmp_path, recorded, capsys, lost, share):

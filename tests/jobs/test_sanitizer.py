@@ -229,7 +229,7 @@ def test_a_tool_that_is_not_installed_establishes_nothing(bench, monkeypatch):
     safety = examine(bench, subject, None)
     assert [(c.tool, c.verdict) for c in safety.checks] == [(t, "not_established") for t in TOOLS]
     assert all("not installed" in c.detail for c in safety.checks)
-    assert safety.unsafe is None
+    assert safety.failure is None
 
 
 STAND_IN = """\
@@ -295,7 +295,7 @@ def test_four_clean_reports_hold(under_stand_in):
     safety = under_stand_in({})
     found = [(c.tool, c.verdict, c.detail) for c in safety.checks]
     assert found == [(tool, "held", "on odd") for tool in TOOLS]
-    assert (safety.unsafe, safety.findings) == (None, [])
+    assert (safety.failure, safety.findings) == (None, [])
     assert safety.wall_s > 0
 
 
@@ -309,14 +309,14 @@ def test_an_option_that_the_version_lacks_is_left_out_and_said(under_stand_in):
 def test_an_error_is_charged_and_ends_the_examination(under_stand_in):
     safety = under_stand_in({"racecheck": RACE}, baseline="fails")
     assert [c.tool for c in safety.checks] == ["memcheck"]
-    assert (safety.unsafe.kind, safety.unsafe.line) == ("shared_race", 41)
-    assert safety.unsafe.detail.startswith("racecheck: Error: Race reported")
+    assert (safety.failure.kind, safety.failure.line) == ("shared_race", 41)
+    assert safety.failure.detail.startswith("racecheck: Error: Race reported")
     assert any("racecheck warns" in finding for finding in safety.findings)
 
 
 def test_what_the_baseline_does_too_is_a_finding(under_stand_in):
     safety = under_stand_in({"initcheck": UNINITIALISED}, baseline="same")
-    assert safety.unsafe is None
+    assert safety.failure is None
     assert [c.verdict for c in safety.checks] == ["held"] * 4
     assert len(safety.findings) == 2
     assert all(f.startswith("initcheck, of the baseline too: ") for f in safety.findings)
@@ -334,10 +334,10 @@ def test_half_a_report_establishes_nothing(under_stand_in, report, said):
     safety = under_stand_in({"synccheck": report})
     assert [c.verdict for c in safety.checks] == ["held"] * 3 + ["not_established"]
     assert said in safety.checks[-1].detail
-    assert safety.unsafe is None
+    assert safety.failure is None
 
 
 def test_a_tool_that_is_too_slow_establishes_nothing(under_stand_in):
     safety = under_stand_in({}, endless=True)
     assert [c.verdict for c in safety.checks] == ["not_established"] * 4
-    assert safety.unsafe is None
+    assert safety.failure is None

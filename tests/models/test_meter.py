@@ -131,6 +131,15 @@ def test_a_refusal_of_one_request_is_its_fault_alone(error, recorder, meter_of):
     assert recorder.ledger.requests == 1
 
 
+@pytest.mark.parametrize("code", [400, 422])
+def test_what_a_model_that_answers_calls_malformed_is_at_fault_alone(code, recorder, meter_of):
+    model = meter_of(recorder).wrap(answering("fine", status(code, "no"), "fine"), "coding")
+    assert ask(model) == "fine"
+    with pytest.raises(ModelFault, match=str(code)):
+        ask(model, "other words")
+    assert ask(model, "third words") == "fine"
+
+
 def test_waits_double_up_to_the_last_try(recorder, meter_of, waits):
     model = meter_of(recorder).wrap(answering(*[status(500)] * 9), "coding")
     with pytest.raises(ModelFault, match="no usable answer after 5 tries: server_error"):

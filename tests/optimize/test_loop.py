@@ -559,7 +559,9 @@ class Variants(Roles):
 
     def write(self, plan, parent, history):
         step = self.script[history.rounds_ended]
-        return tuple(Candidate(sources={"k.cu": plan.technique + t}, parent=parent.id) for t in step)
+        return tuple(
+            Candidate(sources={"k.cu": plan.technique + t}, parent=parent.id) for t in step
+        )
 
 
 def shortlisted(gains, outcomes=None, *, events=None, table=None):

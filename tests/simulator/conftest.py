@@ -15,7 +15,10 @@ from astra_kernels.languages.cuda.toolchain import find_toolchain
 from astra_kernels.simulator import Simulator, SimulatorOptions
 
 SOURCES = Path(__file__).parent / "cu"
-PLAIN = ("norms", "warps", "faults", "ordering", "cooperative", "missing")
+PLAIN = (
+    "norms", "warps", "faults", "ordering", "cooperative", "checks", "missing",
+    "tensor", "system", "hosting",
+)  # fmt: skip
 
 
 def compile_library(toolchain, source, out, *flags, output=None):
@@ -102,6 +105,8 @@ class Device:
                 self.simulator.write(address, argument)
                 addresses.append((address, argument))
                 values.append(ctypes.c_void_p(address))
+            elif isinstance(argument, ctypes._SimpleCData):
+                values.append(argument)
             else:
                 kind = ctypes.c_float if isinstance(argument, float) else ctypes.c_int
                 values.append(kind(argument))

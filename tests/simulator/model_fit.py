@@ -152,7 +152,9 @@ def fit(rows, corpus, problems):
     def loss(constants):
         times, gains = rows.errors(constants)
         of_corpus = CORPUS_WEIGHT * corpus.loss(constants)
-        return np.mean(times[of_rows] ** 2) + RATIO_WEIGHT * np.mean(gains[of_pairs] ** 2) + of_corpus
+        return (
+            np.mean(times[of_rows] ** 2) + RATIO_WEIGHT * np.mean(gains[of_pairs] ** 2) + of_corpus
+        )
 
     best, least, step = list(START), loss(START), 0.5
     while step > 0.01:

@@ -56,11 +56,12 @@ def test_a_log_cut_anywhere_loses_at_most_the_unfinished_event(tmp_path_factory,
     assert store.events() == [*events[:complete], round_ended(9)]
 
 
-def test_a_damaged_line_is_named(tmp_path):
+@pytest.mark.parametrize("line", [b'{"event": "nonsense"}', b"[" * 100_000, b"9" * 5000, b"\xff"])
+def test_a_damaged_line_is_named(tmp_path, line):
     store = RunStore.create(tmp_path / "run")
     store.append(round_ended(1))
     log = tmp_path / "run" / EVENTS
-    log.write_bytes(b'{"event": "nonsense"}\n' + log.read_bytes())
+    log.write_bytes(line + b"\n" + log.read_bytes())
     with pytest.raises(RunError, match=rf"{EVENTS}:1: damaged event"):
         store.events()
 

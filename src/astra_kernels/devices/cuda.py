@@ -153,10 +153,15 @@ class CudaDevice:
         return function  # type: ignore[no-any-return]  # ctypes functions are untyped
 
     def call(
-        self, entry: Entry, arguments: Sequence[CArgument], *, sampled: bool = False
+        self,
+        entry: Entry,
+        arguments: Sequence[CArgument],
+        *,
+        sampled: bool = False,
+        checked_order: int | None = None,
     ) -> CallReport:
         """Calls the entry point and waits for the whole device, not only for the stream."""
-        del sampled
+        del sampled, checked_order
         code = int(entry(*(c_value(a) for a in arguments)))
         left_over = int(self._runtime.cudaGetLastError())
         fault = self.settle()

@@ -73,6 +73,10 @@ class Fault:
     line: int | None = None
 
 
+UNCHECKED = "the checks ran out of memory, and some accesses were not looked at"
+"""A note of a checked call."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CallReport:
     """How one call of an entry point ended, after everything it enqueued had finished."""
@@ -133,9 +137,22 @@ class Device(Protocol):
         """
 
     def call(
-        self, entry: Entry, arguments: Sequence[CArgument], *, sampled: bool = False
+        self,
+        entry: Entry,
+        arguments: Sequence[CArgument],
+        *,
+        sampled: bool = False,
+        checked_order: int | None = None,
     ) -> CallReport:
-        """Calls the entry point and waits until the device is idle."""
+        """Calls the entry point and waits until the device is idle.
+
+        Args:
+            entry: what to call.
+            arguments: its arguments.
+            sampled: on a simulated device, runs a sample of the blocks only.
+            checked_order: on a simulated device, looks for races and for reads of what nobody wrote, and counts
+                nothing; warps and blocks run in the order that belongs to this number (0: as they are numbered).
+        """
 
     def close(self) -> None:
         """Gives the device back."""

@@ -28,6 +28,17 @@ def among_others_on(device: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def sole_tool_on(device: str) -> Iterator[None]:
+    """Waits until no other of NVIDIA's tools watches `device`, and keeps others off meanwhile.
+
+    Counters serve one profiler at a time, and of two compute-sanitizers that start together one may not find its
+    program: both then wait until a deadline.
+    """
+    with alone_on(f"{device} tools"):
+        yield
+
+
+@contextlib.contextmanager
 def _locked(device: str, kind: int) -> Iterator[None]:
     name = "".join(c if c.isalnum() else "-" for c in device)
     path = Path(tempfile.gettempdir(), f"astra-{os.getuid()}-{name}.lock")

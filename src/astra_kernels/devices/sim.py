@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from astra_kernels.devices.device import (
+    UNCHECKED,
     CallReport,
     CArgument,
     Entry,
@@ -119,11 +120,23 @@ class SimulatedDevice:
         return function
 
     def call(
-        self, entry: Entry, arguments: Sequence[CArgument], *, sampled: bool = False
+        self,
+        entry: Entry,
+        arguments: Sequence[CArgument],
+        *,
+        sampled: bool = False,
+        checked_order: int | None = None,
     ) -> CallReport:
         """Calls the entry point; its launches are executed before they return."""
         blocks = SAMPLED_BLOCKS if sampled else None
-        self._simulator.options = dataclasses.replace(self._options, block_sample=blocks)
+        checks = checked_order is not None
+        self._simulator.options = dataclasses.replace(
+            self._options,
+            block_sample=blocks,
+            counters=not checks,
+            checks=checks,
+            order=checked_order or 0,
+        )
         values = [c_value(a) for a in arguments]
         given = any(a.ctype == "stream" for a in arguments)
         self._simulator.expect_stream(self.stream if given else 0)
@@ -146,6 +159,9 @@ class SimulatedDevice:
             return CallReport(code=code, fault=Fault(kind="device_to_host", message=note))
         if stray:
             return CallReport(code=code, fault=Fault(kind="stream", message=_STRAY.format(stray)))
+        if checks:
+            notes = (*notes, UNCHECKED) if any(x.unchecked for x in launches) else notes
+            return CallReport(code=code, notes=notes)
         launched = tuple(self._launch(x) for x in launches)
         return CallReport(code=code, launches=launched, notes=notes)
 

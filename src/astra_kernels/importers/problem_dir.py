@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from astra_kernels.errors import ProblemError
 from astra_kernels.importers.headers import include_closure
+from astra_kernels.json_text import parse_json
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import Definition
 from astra_kernels.records.problem import DataFile, Problem
@@ -242,8 +242,8 @@ def _parse(record: type[_Record], path: Path) -> _Record:
 
 def _json(text: str, where: str) -> dict[str, Any]:
     try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        raw = parse_json(text)
+    except ValueError as error:
         raise ProblemError(f"{where}: not valid JSON: {error}") from None
     if not isinstance(raw, dict):
         raise ProblemError(f"{where}: a JSON object is expected, not {type(raw).__name__}")

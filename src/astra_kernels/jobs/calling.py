@@ -74,7 +74,12 @@ def run_call(device: Device, entry: Entry, call: Call, areas: Areas) -> CallRepo
     addresses = [device.allocate(b.size) for b in call.buffers]
     for address, buffer in zip(addresses, call.buffers, strict=True):
         _fill(device, address, buffer, image)
-    report = device.call(entry, bound_arguments(call, addresses, device), sampled=call.sampled)
+    report = device.call(
+        entry,
+        bound_arguments(call, addresses, device),
+        sampled=call.sampled,
+        checked_order=call.checked_order,
+    )
     if report.fault is not None:
         return report  # a faulted context gives nothing back
     if result.size:

@@ -250,9 +250,7 @@ def _verdict(
     """Judges one finished call; None when it is right."""
     result_fd, report = answer
     uuid = prepared.workload.uuid
-    failure = _fault(report, uuid, bench.spec.limits.correctness_s)
-    if isinstance(failure, Unsafe) and failure.file is not None:
-        failure = replace(failure, file=_source_name(failure.file, subject.source_root))
+    failure = failure_of(report, uuid, bench.spec.limits.correctness_s, subject.source_root)
     if failure is not None:
         return failure
     if bench.simulated and not report.launches and produces(bench.spec, prepared.workload):
@@ -284,6 +282,18 @@ def _source_name(file: str, source_root: str) -> str:
     path = Path(file)
     inside = source_root and path.is_relative_to(source_root)
     return str(path.relative_to(source_root)) if inside else path.name
+
+
+def failure_of(
+    report: CallReport, uuid: str, limit_s: float, source_root: str
+) -> Evaluation | None:
+    """What a report says went wrong, with the place in the candidate's own sources; None when nothing did."""
+    failure = _fault(report, uuid, limit_s)
+    if source_root and isinstance(failure, Rejected | Crashed | Unsafe):
+        failure = replace(failure, detail=failure.detail.replace(f"{source_root}/", ""))
+    if isinstance(failure, Unsafe) and failure.file is not None:
+        return replace(failure, file=_source_name(failure.file, source_root))
+    return failure
 
 
 def _fault(report: CallReport, uuid: str, limit_s: float) -> Evaluation | None:

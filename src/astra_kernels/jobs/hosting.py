@@ -108,6 +108,8 @@ def _deadline_s(spec: JobSpec) -> float:
     limits = spec.limits
     answers = limits.oracle_s * len(spec.workloads)
     tools = len(TOOLS) * limits.safety_s if spec.safety else 0.0
+    if spec.device.startswith("sim:"):
+        tools = limits.safety_s
     hidden = 10 * limits.hidden_s if any(w.hidden for w in spec.workloads) else 0.0
     gates = 2 * (limits.build_s + limits.correctness_s + tools)
     return gates + answers + limits.time_s + hidden + 120.0

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from astra_kernels.errors import MachineFault
+from astra_kernels.json_text import parse_json
 
 RENEW_S = 15.0
 LEASE_S = 120.0
@@ -129,7 +130,7 @@ def _read(path: Path) -> tuple[bytes, int]:
 def _ended_here(text: bytes) -> bool:
     """Whether a lease is of a process of this machine that has ended."""
     try:
-        holder = Holder(**json.loads(text))
+        holder = Holder(**parse_json(text))
     except (ValueError, TypeError):
         return False
     return bool(holder.started) and (

@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from astra_kernels.devices.neighbours import alone_on
+from astra_kernels.devices.neighbours import sole_tool_on
 from astra_kernels.errors import MachineFault
 from astra_kernels.jobs.correctness import Subject
 from astra_kernels.jobs.prepare import Bench
@@ -98,8 +98,7 @@ def profile(
             calls=tuple(p.call((fd,)) for p, fd in zip(prepared, results, strict=True)),
         )
         try:
-            # A GPU's counters serve one profiler at a time: a second one would wait until its deadline.
-            with alone_on(f"{bench.spec.device} counters"), bench.device_in_use():
+            with sole_tool_on(bench.spec.device), bench.device_in_use():
                 finished = run_child(request, Setting(_DEADLINE_S, readable, prefix), _heard)
         except MachineFault as fault:
             return {}, f"no profile: {fault}"

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from astra_kernels.devices.neighbours import sole_tool_on
 from astra_kernels.errors import MachineFault
 from astra_kernels.jobs.correctness import Subject
 from astra_kernels.jobs.layout import fill_image, lay_out, total_elements
@@ -26,7 +27,7 @@ from astra_kernels.jobs.sanitizer_report import ToolError, ToolReport, parse_rep
 from astra_kernels.jobs.spec import JobSpec, WorkloadSpec
 from astra_kernels.jobs.supervise import Setting, run_child
 from astra_kernels.jobs.wire import Call, Event, Request
-from astra_kernels.records.evaluation import SafetyCheck, Unsafe
+from astra_kernels.records.evaluation import Incorrect, SafetyCheck, Unsafe
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _COMMON = ("--show-backtrace", "device", "--print-limit", "20", "--strip-paths", "no")
@@ -45,7 +46,7 @@ class Safety:
 
     checks: list[SafetyCheck] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
-    unsafe: Unsafe | None = None
+    failure: Unsafe | Incorrect | None = None
     wall_s: float = 0.0
 
 
@@ -83,7 +84,7 @@ def examine(
             safety.checks.append(SafetyCheck(tool=name, verdict="not_established", detail=reason))
             continue
         _examine(bench, (subject, baseline), _tool(name, binary), workloads, safety)
-        if safety.unsafe is not None:
+        if safety.failure is not None:
             break
     safety.wall_s = time.perf_counter() - started
     return safety
@@ -117,7 +118,7 @@ def _examine(
                 safety.findings.append(f"{tool.name}, of {whose}: {_words(error)}")
     own = [e for e in errors if e.kind not in shared]
     if own:
-        safety.unsafe = _unsafe(own[0], tool.name, len(own))
+        safety.failure = _unsafe(own[0], tool.name, len(own))
         return
     reason = report if isinstance(report, str) else _incomplete(report)
     names = ", ".join(w.uuid for w in workloads)
@@ -175,7 +176,11 @@ def _run(
         return event.kind != "failed"
 
     try:
-        with _calls(bench, workloads) as calls, bench.device_in_use():
+        with (
+            _calls(bench, workloads) as calls,
+            sole_tool_on(bench.spec.device),
+            bench.device_in_use(),
+        ):
             request = Request(
                 task="profile",
                 device=bench.spec.device,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 from astra_kernels.errors import MachineFault
+from astra_kernels.json_text import parse_json
 
 
 class Record(Protocol):
@@ -73,7 +74,7 @@ def read_sealed(path: Path, kind: type[AnyRecord]) -> AnyRecord:
         NotWhole: it is no whole document of this kind, or of a newer version.
     """
     try:
-        raw = json.loads(path.read_bytes())
+        raw = parse_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except (OSError, ValueError) as error:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_kernels.errors import UserError
+from astra_kernels.json_text import parse_json
 from astra_kernels.records.evaluation import Consistency, OutputAccuracy
 
 JOB_FILE = "job.json"
@@ -183,7 +184,7 @@ def read_spec(job_dir: Path) -> JobSpec:
     """
     path = job_dir / JOB_FILE
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        raw = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as a job: {error}") from error
     if not isinstance(raw, dict) or raw.get("schema_version") != SCHEMA_VERSION:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from astra_kernels.devices.device import CArgument
+from astra_kernels.json_text import parse_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,8 @@ class Call:
     arguments: tuple[Argument, ...]
     sampled: bool = False
     """Run a sample of the blocks only (simulated devices)."""
+    checked_order: int | None = None
+    """Look for races and unwritten memory, with warps and blocks in this order (simulated devices)."""
     separate: bool = False
     """Allocate every buffer by itself and write only the bytes that are stored: for tools that watch memory."""
 
@@ -163,7 +166,7 @@ def decode_event(line: bytes) -> Event:
     Raises:
         ValueError: the line is not an event; a candidate can write to the pipe of its process.
     """
-    raw = json.loads(line, parse_constant=_no_number)
+    raw = parse_json(line, parse_constant=_no_number)
     if not isinstance(raw, dict) or set(raw) != {"kind", "index", "detail", "data"}:
         raise ValueError("an event has a kind, an index, a detail and data")
     event = Event(**raw)

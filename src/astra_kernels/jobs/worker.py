@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import platform
 import shutil
@@ -32,6 +31,7 @@ from astra_kernels.jobs.sealed import NotWhole, seal_of
 from astra_kernels.jobs.spec import RESULT_FILE as OUTCOME
 from astra_kernels.jobs.spec import JobSpec, read_spec, write_spec
 from astra_kernels.jobs.spool import ATTEMPTS, LEASES, Fault, Manifest, Result, Spool
+from astra_kernels.json_text import parse_json
 from astra_kernels.languages.cuda.toolchain import find_toolchain
 
 POLL_S = 0.5
@@ -191,7 +191,7 @@ class Worker:
             spec = replace(spec, device=self._orders.device)
             write_spec(job, spec)
         self._orders.run(job, spec, lambda: self._leases.renew(manifest.name))
-        evaluation = json.loads((job / OUTCOME).read_text(encoding="utf-8"))
+        evaluation = parse_json((job / OUTCOME).read_text(encoding="utf-8"))
         if not isinstance(evaluation, dict):
             raise MachineFault(f"{job / OUTCOME}: no usable result")
         return evaluation

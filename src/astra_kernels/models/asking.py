@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import get_args
 
@@ -79,6 +79,8 @@ class Asking:
                 Exception
             ) as error:  # a provider's library may raise anything; the reason is kept
                 mishap = Mishap.of(error)
+                if mishap.perhaps_alone and terms.gate.was_answered(terms.backend.name):
+                    mishap = replace(mishap, account=False)
                 charge = asked.reserved if mishap.billed else Charge()
             else:
                 text = self._readable(response)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import shutil
@@ -15,6 +14,7 @@ from typing import Any, Literal
 from pydantic_ai.exceptions import ModelAPIError
 
 from astra_kernels.errors import ModelRejected, SetupError, UserError
+from astra_kernels.json_text import parse_json
 from astra_kernels.models.bounded_process import Printed, run_bounded
 from astra_kernels.models.text_model import Reply, TextModel
 from astra_kernels.models.transcript import as_prompt
@@ -146,7 +146,7 @@ def _plain(printed: Printed) -> Reply:
 def _claude(printed: Printed) -> Reply:
     """The one object of `--output-format json`."""
     data = printed.output  # terminal codes may surround it
-    answer: dict[str, Any] = json.loads(data[data.index(b"{") : data.rindex(b"}") + 1])
+    answer: dict[str, Any] = parse_json(data[data.index(b"{") : data.rindex(b"}") + 1])
     usage: dict[str, Any] = answer.get("usage") or {}
     asked = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return Reply(
@@ -161,7 +161,7 @@ def _codex(printed: Printed) -> Reply:
     """The events of `--json`, one a line: the last message is the answer, the end of the turn has the tokens."""
     text, asked, answered, finish = "", 0, 0, "stop"
     for line in printed.output.splitlines():
-        event: dict[str, Any] = json.loads(line) if line.startswith(b"{") else {}
+        event: dict[str, Any] = parse_json(line) if line.startswith(b"{") else {}
         match event.get("type"):
             case "item.completed" if event["item"].get("type") == "agent_message":
                 text = str(event["item"]["text"])

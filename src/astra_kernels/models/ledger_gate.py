@@ -44,6 +44,11 @@ class LedgerGate:
                 return None
             return ends.popleft()
 
+    def was_answered(self, model: str) -> bool:
+        """Whether a model of this name has answered anything in this run."""
+        ledger = self.journal.history.ledger
+        return any(ledger.asked[call].model == model for call in ledger.answered)
+
     def ask(self, request: Asked) -> Asked | None:
         """Write a request down, with the next number of a call and the current round.
 

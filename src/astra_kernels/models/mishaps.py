@@ -29,6 +29,8 @@ _UNSENT = ("pool", "connect")
 """Phases of a connection before anything was sent."""
 _POLICY = ("content_filter", "content_policy_violation", "invalid_prompt")
 """Codes of a refusal that is about the words of this request."""
+_MALFORMED = (400, 422)
+"""Statuses of a setting that no request may have, and of words that this one may not have."""
 _ASK_AGAIN = (408, 409, 425)
 """Statuses below 500 that ask the client to try again."""
 
@@ -44,6 +46,8 @@ class Mishap:
     again: Again
     account: bool = False
     """Every other request would be refused in the same way."""
+    perhaps_alone: bool = False
+    """Where the account has been answered before, it is this request that is refused and no other."""
     spent: bool = False
     """Nothing may be asked any more."""
     retry_after_s: float | None = None
@@ -89,7 +93,8 @@ def _of_provider(error: ModelAPIError, detail: str) -> Mishap:
     ):
         return Mishap("rejected", detail, billed=False, again="never")
     if isinstance(error, ModelQuotaExceededError | ModelRequestRejectedError):
-        return Mishap("rejected", detail, billed=False, again="never", account=True)
+        alone = status in _MALFORMED
+        return Mishap("rejected", detail, False, "never", account=True, perhaps_alone=alone)
     if isinstance(error, ModelRateLimitError) or status == 429:
         return transient("rate_limited", billed=False)
     if isinstance(error, ModelConnectionError):
@@ -102,5 +107,6 @@ def _of_provider(error: ModelAPIError, detail: str) -> Mishap:
     if status is not None and (status >= 500 or status in _ASK_AGAIN):
         return transient("server_error", billed=False)
     if status is not None:
-        return Mishap("rejected", detail, billed=False, again="never", account=True)
+        alone = status in _MALFORMED
+        return Mishap("rejected", detail, False, "never", account=True, perhaps_alone=alone)
     return transient("server_error", billed=True)

@@ -14,6 +14,7 @@ from astra_kernels.records.model_calls import Answered, Asked, Failed, Role
 from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.workload import Workload
 
+Price = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 JudgedEvaluation = Annotated[Evaluation, Field(discriminator="outcome")]
 """An evaluation as it is read back from JSON."""
 
@@ -57,7 +58,7 @@ class RunConfig(Record):
     """Who answers, as the user named it; None for `rules`."""
     models: dict[Role, str] = Field(default_factory=dict)
     """Other models for some of the roles."""
-    price: tuple[float, float] | None = None
+    price: tuple[Price, Price] | None = None
     """US dollars for a million tokens, input and output, in place of the bundled prices."""
     repairs: int = Field(1, ge=0)
     """How often a coder may mend a candidate that failed."""

@@ -19,9 +19,8 @@ from astra_kernels.simulator.executor_interface import (
     MachineFacts,
 )
 from astra_kernels.simulator.fatbin import find_ptx, find_registers, total_size
+from astra_kernels.simulator.geometry import Geometry, Shape
 from astra_kernels.simulator.launching import (
-    Geometry,
-    Shape,
     check_resident,
     pack_parameters,
     run_launch,
@@ -45,6 +44,7 @@ _ERRORS = {
     FaultKind.LOCAL_MISALIGNED: 716,
     FaultKind.STEP_LIMIT: 702,
     FaultKind.DEADLOCK: 702,
+    FaultKind.ASSERTION: 710,
 }
 
 
@@ -106,6 +106,7 @@ class Simulator:
         contiguous = np.ascontiguousarray(data)
         self._check(address, contiguous.nbytes)
         ctypes.memmove(address, contiguous.ctypes.data, contiguous.nbytes)
+        self._executor.note_written(address, contiguous.nbytes)
 
     def read(self, address: int, out: NDArray[Any]) -> None:
         """Copy from the device into a C-contiguous array.
@@ -194,6 +195,9 @@ class Simulator:
             cooperative=bool(request.cooperative),
             programmatic=bool(request.programmatic),
             number=self._launched,
+            multiprocessors=self.machine.multiprocessors,
+            warps_per_multiprocessor=self.machine.max_threads_per_sm // 32,
+            reserved_shared_bytes=self.machine.shared_reserved_bytes,
         )
         try:
             check_resident(kernel, geometry)

@@ -26,6 +26,9 @@ class NativeFault(C.Structure):
         ("thread", C.c_int32),
         ("bytes", C.c_int32),
         ("address", C.c_uint64),
+        ("other_instruction", C.c_int32),
+        ("other_thread", C.c_int32),
+        ("other_block", C.c_uint64),
     )
 
 
@@ -50,6 +53,9 @@ class LaunchRequest(C.Structure):
         ("programmatic", C.c_int32),
         ("cooperative", C.c_int32),
         ("seed", C.c_uint64),
+        ("order", C.c_uint64),
+        ("checks", C.c_int32),
+        ("operand_lists", C.c_void_p),
     )
 
 
@@ -61,6 +67,8 @@ class LaunchResult(C.Structure):
         ("barriers", C.c_uint64),
         ("bytes_read", C.c_uint64),
         ("bytes_written", C.c_uint64),
+        ("unchecked", C.c_uint64),
+        ("message", C.c_char * 512),
     )
 
 
@@ -133,6 +141,8 @@ class Executor:
         self._library.astra_allocate.restype = C.c_uint64
         self._library.astra_release.argtypes = [C.c_uint64]
         self._library.astra_nearest.argtypes = [C.c_uint64] + [C.c_void_p] * 3
+        self._library.astra_note_written.argtypes = [C.c_uint64, C.c_uint64]
+        self._library.astra_note_written.restype = None
         self._library.astra_expect_stream.argtypes = [C.c_void_p]
         self._library.astra_expect_stream.restype = None
         self._library.astra_stray_work.restype = C.c_char_p
@@ -200,6 +210,10 @@ class Executor:
     def release(self, address: int) -> bool:
         """Free device memory; False when nothing was allocated at this address."""
         return bool(self._library.astra_release(address))
+
+    def note_written(self, address: int, size: int) -> None:
+        """Tell the checks that the host wrote these bytes."""
+        self._library.astra_note_written(address, size)
 
     def nearest(self, address: int) -> tuple[int, int, str] | None:
         """The allocation nearest to an address: start, size, name."""

@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -20,56 +19,15 @@ from astra_kernels.simulator.executor_interface import (
     COUNTER_NAMES,
     Executor,
     LaunchRequest,
-    LaunchResult,
-    NativeFault,
 )
+from astra_kernels.simulator.explaining import describe_fault
+from astra_kernels.simulator.geometry import Geometry
 from astra_kernels.simulator.lowering import fill_constants
 from astra_kernels.simulator.module import PreparedKernel
-from astra_kernels.simulator.records import (
-    Fault,
-    FaultKind,
-    Launch,
-    SimulatorOptions,
-    SourceLine,
-)
+from astra_kernels.simulator.records import Launch, SimulatorOptions
 
-_KINDS = list(FaultKind)
-_GLOBAL_KINDS = (FaultKind.GLOBAL_BOUNDS, FaultKind.GLOBAL_MISALIGNED)
 _MOST_RESIDENT_BYTES = 2 << 30
 _WORKSPACE_BYTES = 8  # its size and the barrier's counter: `grid_workspace` in driver_abi.h
-_EARLY = {FaultKind.EARLY_READ: "read", FaultKind.EARLY_WRITE: "write"}
-Shape = tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """What a launch asks for, next to its parameters.
-
-    Attributes:
-        grid: Blocks, (x, y, z).
-        block: Threads of a block, (x, y, z).
-        dynamic_shared_bytes: Shared memory beside what the kernel declares.
-        cooperative: Whether its blocks run together and may wait for each other.
-        programmatic: Whether the kernel may overlap the one before it in the stream.
-        number: Which launch of the process it is; uninitialised memory holds other bytes in each.
-    """
-
-    grid: Shape
-    block: Shape
-    dynamic_shared_bytes: int
-    cooperative: bool = False
-    programmatic: bool = False
-    number: int = 0
-
-    @property
-    def blocks(self) -> int:
-        """Blocks in the grid."""
-        return self.grid[0] * self.grid[1] * self.grid[2]
-
-    @property
-    def warps_per_block(self) -> int:
-        """Warps of a block, the last one perhaps partly empty."""
-        return -(-self.block[0] * self.block[1] * self.block[2] // 32)
 
 
 def choose_blocks(blocks: int, options: SimulatorOptions) -> NDArray[np.uint64] | None:
@@ -142,7 +100,7 @@ def run_launch(
     chosen = None if geometry.cooperative else choose_blocks(geometry.blocks, options)
     counters = np.zeros((len(kernel.encoded.code), len(COUNTER_NAMES)), np.uint64)
     with _workspace(executor, geometry) as workspace:
-        values = _launch_values(geometry, workspace)
+        values = _launch_values(kernel, geometry, workspace)
         constants = fill_constants(
             kernel.encoded, values, parameters, kernel.parameter_address, symbols
         )
@@ -167,13 +125,24 @@ def run_launch(
             if counted
             else None
         ),
-        fault=_fault(executor, kernel, geometry, result),
+        fault=describe_fault(executor, kernel, geometry, result),
         wall_seconds=time.perf_counter() - started,
+        unchecked=bool(result.unchecked),
     )
 
 
-def _launch_values(geometry: Geometry, workspace: int) -> dict[str, int]:
-    values = {"%envreg1": workspace >> 32, "%envreg2": workspace & 0xFFFFFFFF}
+def _launch_values(kernel: PreparedKernel, geometry: Geometry, workspace: int) -> dict[str, int]:
+    shared = kernel.lowered.frame.shared_bytes + geometry.dynamic_shared_bytes
+    values = {
+        "%envreg1": workspace >> 32,
+        "%envreg2": workspace & 0xFFFFFFFF,
+        "%gridid": geometry.number,
+        "%nsmid": geometry.multiprocessors,
+        "%nwarpid": geometry.warps_per_multiprocessor,
+        "%dynamic_smem_size": geometry.dynamic_shared_bytes,
+        "%total_smem_size": shared,
+        "%aggr_smem_size": shared + geometry.reserved_shared_bytes,
+    }
     for axis, letter in enumerate("xyz"):
         values[f"%ntid.{letter}"] = geometry.block[axis]
         values[f"%nctaid.{letter}"] = geometry.grid[axis]
@@ -208,71 +177,7 @@ def _request(
         cooperative=geometry.cooperative,
         programmatic=geometry.programmatic,
         seed=options.seed << 32 | geometry.number << 8,
+        order=options.order,
+        checks=options.checks,
+        operand_lists=kernel.encoded.lists.ctypes.data,
     )
-
-
-def _place(index: int, shape: Shape) -> Shape:
-    return (index % shape[0], index // shape[0] % shape[1], index // (shape[0] * shape[1]))
-
-
-def _fault(
-    executor: Executor, kernel: PreparedKernel, geometry: Geometry, result: LaunchResult
-) -> Fault | None:
-    native = result.fault
-    if native.kind == 0:
-        return None
-    kind = _KINDS[native.kind - 1]
-    instruction = kernel.lowered.microcode.operations[native.instruction].instruction
-    line: SourceLine | None = instruction.line if instruction else None
-    text = instruction.text if instruction else "the end of the kernel"
-    return Fault(
-        kind=kind,
-        kernel=kernel.lowered.name,
-        block=_place(native.block, geometry.grid),
-        thread=_place(native.thread, geometry.block),
-        address=native.address,
-        size=native.bytes,
-        line=line,
-        detail=f"{_explain(executor, kind, native, geometry, kernel)} at `{text}`",
-    )
-
-
-def _explain(
-    executor: Executor,
-    kind: FaultKind,
-    native: NativeFault,
-    geometry: Geometry,
-    kernel: PreparedKernel,
-) -> str:
-    access = f"{native.bytes} bytes"
-    if kind in _GLOBAL_KINDS:
-        return f"{access} {_relative(executor, native.address)}"
-    if kind in _EARLY:
-        return (
-            f"{_EARLY[kind]} before griddepcontrol.wait: {access} {_relative(executor, native.address)}, "
-            "while the kernel before it in the stream may still run,"
-        )
-    if kind in (FaultKind.SHARED_BOUNDS, FaultKind.SHARED_MISALIGNED):
-        size = kernel.lowered.frame.shared_bytes + geometry.dynamic_shared_bytes
-        return f"{access} at offset {native.address} of {size} bytes of shared memory"
-    if kind in (FaultKind.LOCAL_BOUNDS, FaultKind.LOCAL_MISALIGNED):
-        size = kernel.lowered.frame.local_bytes
-        return f"{access} at offset {native.address} of {size} bytes of local memory"
-    return {
-        FaultKind.STEP_LIMIT: "the block did not end within the step limit",
-        FaultKind.DEADLOCK: "threads wait for others that will never come",
-        FaultKind.SYNC_MASK: f"a lane that the mask {native.address:#010x} does not name",
-        FaultKind.TRAP: "the kernel stopped itself",
-    }[kind]
-
-
-def _relative(executor: Executor, address: int) -> str:
-    nearest = executor.nearest(address)
-    if nearest is None:
-        return f"at {address:#x}, and nothing is allocated"
-    start, size, name = nearest
-    if address < start:
-        return f"starting {start - address} bytes before '{name}' ({size} bytes)"
-    if address < start + size:
-        return f"at offset {address - start} of '{name}' ({size} bytes)"
-    return f"starting {address - start - size} bytes after the end of '{name}' ({size} bytes)"

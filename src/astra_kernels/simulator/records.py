@@ -27,8 +27,34 @@ class FaultKind(StrEnum):
     DEADLOCK = "deadlock"
     SYNC_MASK = "sync_mask"
     TRAP = "trap"
+    ASSERTION = "assertion"
     EARLY_READ = "read_before_grid_wait"
     EARLY_WRITE = "write_before_grid_wait"
+    SHARED_RACE = "shared_race"
+    GLOBAL_RACE = "global_race"
+    SHARED_UNWRITTEN = "uninitialised_shared_read"
+    GLOBAL_UNWRITTEN = "uninitialised_global_read"
+    LOCAL_UNWRITTEN = "uninitialised_local_read"
+    COPY_UNDER_WAY = "async_copy_not_waited_for"
+    ABSENT_LANE = "shuffle_from_absent_lane"
+    DIVERGENT_BARRIER = "divergent_barrier"
+
+
+@dataclass(frozen=True)
+class OtherSide:
+    """The earlier one of two accesses that nothing orders, or of two barriers.
+
+    Attributes:
+        block: Index of the block, (x, y, z).
+        thread: Index of the thread in its block, (x, y, z).
+        line: The source line, when the library was built with `-lineinfo`.
+        instruction: The PTX instruction.
+    """
+
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+    line: SourceLine | None
+    instruction: str
 
 
 @dataclass(frozen=True)
@@ -46,6 +72,7 @@ class Fault:
         size: Bytes of the access, all elements of a vector together.
         line: The source line, when the library was built with `-lineinfo`.
         detail: What was accessed instead, in words.
+        other: The other side of a race.
     """
 
     kind: FaultKind
@@ -56,6 +83,7 @@ class Fault:
     size: int
     line: SourceLine | None
     detail: str
+    other: OtherSide | None = None
 
     def __str__(self) -> str:
         where = f" at {self.line.file}:{self.line.line}" if self.line else ""
@@ -123,6 +151,7 @@ class Launch:
         counters: None when not counting.
         fault: None when the launch ran to its end.
         wall_seconds: How long the simulation took.
+        unchecked: Whether the checks ran out of memory, so that some accesses were not looked at.
     """
 
     kernel: str
@@ -134,6 +163,7 @@ class Launch:
     counters: Counters | None
     fault: Fault | None
     wall_seconds: float
+    unchecked: bool = False
 
     @property
     def blocks(self) -> int:
@@ -162,6 +192,10 @@ class SimulatorOptions:
             always among them; None runs all, as does a cooperative launch.
         step_limit: Warp instructions after which a block is taken to loop for ever.
         counters: Whether to count. Running without is faster.
+        checks: Whether to look for races, reads of what nobody wrote, and misuse of asynchronous copies, shuffles
+            and barriers. Runs on one host thread.
+        order: In which order warps get their turns, and blocks that do not wait for each other: 0 as they are
+            numbered, else by chance from this number.
     """
 
     threads: int | None = None
@@ -169,3 +203,5 @@ class SimulatorOptions:
     block_sample: int | None = None
     step_limit: int = 20_000_000
     counters: bool = True
+    checks: bool = False
+    order: int = 0

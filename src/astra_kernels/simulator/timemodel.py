@@ -42,7 +42,7 @@ _SECTOR_BYTES = 32
 _WARP = 32
 # Read off single rows of docs/results/h200-validation: kernels of blocks of two warps that do next to nothing
 # (0.61 ns a block more), and a transpose whose stores meet a line in every lane.
-_BLOCK_DISPATCH_CLOCKS = 1.21
+_BLOCK_START_CLOCKS = 1.21
 _WRITTEN_LINE_CLOCKS = 4.8
 # Calibrated: fitted to the rows of h200_measured.json and to the points of docs/results/h200-validation that
 # are not held out (tests/simulator/model_fit.py), and rounded.
@@ -90,7 +90,7 @@ class ModelledTime:
         device_us: The time.
         dram_us: All distinct bytes at the highest rate.
         work_us: The busiest multiprocessor's pipes.
-        dispatch_us: Handing out all blocks, one after the other.
+        grid_start_us: Handing out all blocks, one after the other.
         block_start_us: Starting the busiest multiprocessor's warps.
         latency_us: Loads and dependent instructions one after the other, over all waves.
         bound: The largest part.
@@ -101,7 +101,7 @@ class ModelledTime:
     device_us: float
     dram_us: float
     work_us: float
-    dispatch_us: float
+    grid_start_us: float
     block_start_us: float
     latency_us: float
     bound: Bound
@@ -168,7 +168,9 @@ def _block_work(
         load_store_us=l1_clocks / clock,
         l2_us=max(
             counters.lines_read * _L2_LINE_CLOCKS, counters.lines_written * _WRITTEN_LINE_CLOCKS
-        ) / blocks / clock,
+        )
+        / blocks
+        / clock,
     )
 
 
@@ -246,11 +248,11 @@ def model_time(launch: Launch, machine: Machine, resources: Resources) -> Modell
     warps = -(-launch.threads_per_block // _WARP)
     # A multiprocessor starts one warp after the other, and in every wave a block waits for its last one.
     warp_start_us = (place.busiest + place.waves) * warps * _WARP_START_CLOCKS / clock
-    dispatch_us = launch.blocks * _BLOCK_DISPATCH_CLOCKS / clock
+    grid_start_us = launch.blocks * _BLOCK_START_CLOCKS / clock
     floor_us = _EMPTY_KERNEL_US + _START_US
     running_us = waves.first_us + _join(_DRAM_OVERLAP, dram_us, warp_start_us + waves.later_us)
     parts = {
-        Bound.LAUNCH: floor_us + max(warp_start_us, dispatch_us),
+        Bound.LAUNCH: floor_us + max(warp_start_us, grid_start_us),
         Bound.DRAM: dram_us,
         Bound.ISSUE: place.busiest * work.issue_us,
         Bound.SPECIAL_FUNCTIONS: place.busiest * work.special_us,
@@ -258,10 +260,10 @@ def model_time(launch: Launch, machine: Machine, resources: Resources) -> Modell
         Bound.LATENCY: waves.waiting_us,
     }
     return ModelledTime(
-        device_us=floor_us + max(running_us, dispatch_us, _atomics_us(counters, machine)),
+        device_us=floor_us + max(running_us, grid_start_us, _atomics_us(counters, machine)),
         dram_us=dram_us,
         work_us=place.busiest * work.total_us,
-        dispatch_us=dispatch_us,
+        grid_start_us=grid_start_us,
         block_start_us=warp_start_us,
         latency_us=waves.first_us + waves.later_us,
         bound=max(parts, key=lambda part: parts[part]),
@@ -310,7 +312,7 @@ class StatedError:
             were modelled with constants fitted to the other problems.
         gain: Of gains, with all blocks run.
         sampled_gain: Of gains, with only as many blocks run as the device runs of unchecked workloads.
-        unseen_gain: Of gains of candidates that were measured after the model was fixed
+        unseen_gain: Of gains of candidates that the model of then had not seen
             (`machines/h200_unseen_gains.json`): the figure to state beside a modelled gain.
         source: The file with the measurements.
     """

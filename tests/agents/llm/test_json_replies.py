@@ -46,6 +46,7 @@ def test_one_object_is_found(answer):
         (f"```json\n{WHOLE}", "not closed"),
         ('```json\n{"plans": [,]}\n```', "line 1, column 12"),
         ('```json\n{"plans": ' + "[" * 50_000 + "\n```", "cannot be read"),
+        (WHOLE.replace("1.1", "9" * 5000), "too many digits"),
         ("```json\n" + '{"plans": "' + "x" * 70_000 + '"}\n```', "60000 are the most"),
         ('```json\n{"plans": [{"technique": "Bad Key"}]}\n```', "plans.0.technique"),
         (WHOLE.replace("1.1", '"1.1"'), "plans.0.predicted_gain: Input should be a valid number"),

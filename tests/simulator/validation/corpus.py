@@ -28,6 +28,7 @@ E = "elementwise"
 R = "reductions"
 M = "movement"
 B = "numbers"
+T = "tensor"
 KERNELS = (
     Kernel(
         "scale_f32",
@@ -345,6 +346,55 @@ KERNELS = (
         (N20,),
         ("loop", "cases"),
         (256, 64),
+    ),
+    *(
+        Kernel(
+            name,
+            T,
+            lambda n, kinds=kinds: (
+                out("c", kinds[0], n * n),
+                Array("a", kinds[1], n * n, kinds[2]),
+                Array("b", kinds[1], n * n, kinds[2]),
+                n,
+            ),
+            {"n": 64},
+            (),
+            ("wmma",),
+            ulps=ulps,
+            floor=8.0,
+        )
+        for name, kinds, ulps in (
+            ("product_f16", ("f32", "f16", "symmetric"), 16),
+            ("product_f16_sums", ("f16", "f16", "symmetric"), 4),
+            ("product_bf16", ("f32", "bf16", "symmetric"), 16),
+            ("product_tf32", ("f32", "f32", "symmetric"), 16),
+            ("product_f64", ("f64", "f64", "symmetric"), 0),
+            ("product_s8", ("i32", "i8", "bits"), 0),
+            ("product_u8", ("i32", "u8", "bits"), 0),
+        )
+    ),
+    Kernel(
+        "product_e4m3",
+        T,
+        lambda tiles: (
+            out("c", "f32", tiles * 128),
+            Array("a", "u8", tiles * 512, "rows:112"),
+            Array("b", "u8", tiles * 256, "rows:112"),
+            tiles,
+        ),
+        {"tiles": 32},
+        (),
+        ("mma",),
+        ulps=16,
+        floor=8.0,
+    ),
+    Kernel(
+        "move_matrices",
+        T,
+        lambda tiles: (out("y", "u32", tiles * 128), Array("x", "u32", tiles * 128, "bits"), tiles),
+        {"tiles": 32},
+        (),
+        ("load", "load-transposed", "transposed", "store-transposed"),
     ),
     Kernel(
         "flashinfer_silu",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_kernels.errors import MachineFault
+from astra_kernels.json_text import parse_json
 from astra_kernels.languages.cuda.diagnostics import Diagnostic
 from astra_kernels.languages.cuda.elf import LibrarySymbols
 from astra_kernels.languages.cuda.outcome import Built
@@ -57,7 +58,7 @@ class BuildCache:
         """The build of that key if it is there and undamaged."""
         entry = self._entry(key)
         try:
-            record = json.loads((entry / "built.json").read_bytes())
+            record = parse_json((entry / "built.json").read_bytes())
             library = (entry / "library.so").read_bytes()
             if hashlib.sha256(library).hexdigest() != record["digest"]:
                 return None

@@ -51,6 +51,7 @@ Addresses Interpreter::addresses(const Warp& warp, const Instruction& in, int wh
 bool Interpreter::resolve(Warp& warp, Space space, const Addresses& at, Mask mask, bool writes,
                           Pointers& pointers) {
   pointers.mask = mask;
+  pointers.space = space;
   pointers.contiguous = false;
   if (space == Space::Shared) return shared_pointers(warp, at, mask, pointers);
   if (space == Space::Local) return local_pointers(warp, at, mask, pointers);

@@ -23,6 +23,7 @@ void Interpreter::start_block(std::uint64_t block) {
                      shared_.begin());
   }
   std::fill(barriers_.begin(), barriers_.end(), Barrier{});
+  random_ = Random{request_.order ^ block * 0x9e3779b97f4a7c15ull};
   const std::uint32_t threads = shape[0] * shape[1] * shape[2];
   for (std::uint32_t w = 0; w < warps_.size(); ++w) {
     Warp& warp = warps_[w];
@@ -43,6 +44,10 @@ void Interpreter::start_block(std::uint64_t block) {
       place[3 * kLanes + i] = w;
     }
   }
+  if (!checks_) return;
+  std::vector<Mask> lanes;
+  for (const Warp& warp : warps_) lanes.push_back(warp.alive);
+  tracks_ = std::make_shared<BlockChecks>(std::uint32_t(block), lanes, shared_.size(), local_.size());
 }
 
 void Interpreter::show_index() {
@@ -77,7 +82,9 @@ bool Interpreter::run_block(std::uint64_t block) {
 Turn Interpreter::take_turn() {
   const std::int64_t before = steps_;
   bool running = false;
-  for (Warp& warp : warps_) {
+  if (request_.order) std::shuffle(warp_order_.begin(), warp_order_.end(), random_);
+  for (std::uint32_t which : warp_order_) {
+    Warp& warp = warps_[which];
     if (!warp.alive) continue;
     running = true;
     if (!run_warp(warp)) return Turn::Faulted;
@@ -86,8 +93,10 @@ Turn Interpreter::take_turn() {
       return Turn::Faulted;
     }
   }
-  if (!running) return Turn::Ended;
-  if (release_barriers() || steps_ != before) return Turn::Going;
+  if (!running) return report_unwritten(false) ? Turn::Faulted : Turn::Ended;
+  const bool released = release_barriers();
+  if (fault_.kind != FaultKind::None) return Turn::Faulted;
+  if (released || steps_ != before) return Turn::Going;
   return fail_waiting() ? Turn::Going : Turn::Faulted;
 }
 
@@ -115,6 +124,7 @@ void Interpreter::arrive(Warp& warp, Fragment& fragment, const Instruction& in, 
     Mask votes = *reinterpret_cast<const Mask*>(source(warp, in.sources[2]));
     barrier.votes += __builtin_popcount(votes & fragment.mask);
   }
+  if (checks_) check_arrival(warp, fragment, barrier, wait);
   if (!wait) return;
   fragment.state = State::AtBarrier;
   fragment.barrier = id;
@@ -128,6 +138,7 @@ bool Interpreter::release_barriers() {
                                  : barrier.threads > 0 && barrier.threads >= threads_alive();
     if (!full) continue;
     barriers_[std::size_t(id)] = Barrier{};
+    if (checks_ && !check_release(id, barrier)) return true;
     release(id, barrier);
     ++barriers_completed_;
     released = true;

@@ -44,6 +44,7 @@ std::uint64_t DeviceMemory::allocate(std::uint64_t bytes, const std::string& nam
   allocation->bytes = bytes;
   allocation->name = name;
   allocation->counted = counted;
+  allocation->shadow = std::make_unique<Shadow>(bytes);
   std::lock_guard lock(mutex_);
   allocations_[address] = std::move(allocation);
   return address;
@@ -88,6 +89,22 @@ void DeviceMemory::begin_launch(bool count) {
     }
     allocation->touched = false;
   }
+}
+
+void DeviceMemory::note_written(std::uint64_t address, std::uint64_t bytes) {
+  if (Allocation* holder = find(address)) holder->shadow->wrote(address - holder->address, bytes);
+}
+
+void DeviceMemory::note_copied(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
+  Allocation *target = find(to), *origin = find(from);
+  if (!target) return;
+  if (!origin) return target->shadow->wrote(to - target->address, bytes);
+  target->shadow->copied(to - target->address, *origin->shadow, from - origin->address, bytes);
+}
+
+void DeviceMemory::end_unchecked_launch() {
+  for (auto& [address, allocation] : allocations_)
+    if (allocation->touched) allocation->shadow->wrote(0, allocation->bytes);
 }
 
 std::uint64_t DeviceMemory::bytes_read() const {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "shadow.h"
+
 namespace astra {
 
 constexpr int kSectorBytes = 32;
@@ -37,6 +39,7 @@ struct Allocation {
   bool counted;  // false for the simulator's own, such as parameters
   std::atomic<bool> touched{false};  // by the present launch
   std::unique_ptr<SectorMap> read, written;  // made when first touched by a counted launch
+  std::unique_ptr<Shadow> shadow;
 
   bool holds(std::uint64_t first, std::uint64_t size) const {
     return first - address < bytes && size <= bytes - (first - address);
@@ -56,6 +59,11 @@ class DeviceMemory {
   const Allocation* nearest(std::uint64_t address) const;
   // Forgets which sectors were touched; `count` also makes room to note them.
   void begin_launch(bool count);
+  // Notes for the checks that bytes were written by somebody else than a kernel, or copied.
+  void note_written(std::uint64_t address, std::uint64_t bytes);
+  void note_copied(std::uint64_t to, std::uint64_t from, std::uint64_t bytes);
+  // After a launch without checks: all that it touched counts as written.
+  void end_unchecked_launch();
   std::uint64_t bytes_read() const;
   std::uint64_t bytes_written() const;
 

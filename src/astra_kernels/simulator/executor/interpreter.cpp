@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "garbage.h"
 #include "interpreter.h"
 
@@ -43,14 +45,17 @@ BlockState::BlockState(const LaunchRequest& request, std::uint64_t seed)
   fill_with_garbage(local_.data(), local_.size(), seed + 1);
 }
 
-Interpreter::Interpreter(const LaunchRequest& request, InstructionCounters* counters)
+Interpreter::Interpreter(const LaunchRequest& request, InstructionCounters* counters, LaunchChecks* checks)
     : BlockState(request, request.seed),
       request_(request),
       counters_(counters),
+      checks_(checks),
       quantum_(request.cooperative ? kCooperativeQuantum : kQuantum) {
   constants_.assign(request.constants, request.constants + request.constant_bytes);
   garbage_.resize(shared_.size());
   recent_.resize(std::uint64_t(request.instructions));
+  warp_order_.resize(warps_.size());
+  std::iota(warp_order_.begin(), warp_order_.end(), 0u);
   fill_with_garbage(garbage_.data(), garbage_.size(), request.seed + 2);
 }
 
@@ -75,6 +80,10 @@ bool Interpreter::run_warp(Warp& warp) {
   turn_ends_ = start + quantum_;
   while (steps_ < turn_ends_) {
     Fragment* fragment = warp.choose(request_.code);
+    if (checks_ && !warp.met.empty()) {
+      for (Mask group : warp.met) check_meeting(warp, group);
+      warp.met.clear();
+    }
     if (!fragment) return true;
     bool ok = counters_ ? advance<true>(warp, *fragment) : advance<false>(warp, *fragment);
     if (!ok) return false;
@@ -193,6 +202,7 @@ void Interpreter::exchange(Warp& warp, const Instruction& in, Mask mask) {
     for (int lane = 0; lane < kLanes; ++lane) group |= Mask(members[lane] == named) << lane;
     group &= mask;
     mask &= ~group;
+    if (checks_) check_meeting(warp, group);
     switch (in.handler) {
       case Handler::shuffle: shuffle(warp, in, group); break;
       case Handler::vote: vote(warp, in, group); break;
@@ -240,8 +250,22 @@ Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Ins
         if (mask >> i & 1u) slot[i] = std::uint64_t(steps_);
       break;
     }
-    case Handler::nop: break;
-    default: exchange(warp, in, mask); break;
+    case Handler::nop:
+      if (checks_ && in.mode == kFence) tracks_->order.fence(warp.index, mask);
+      break;
+    case Handler::print: ok = print(warp, in, mask); break;
+    case Handler::assert_fail: ok = assert_fail(warp, in, mask); break;
+    case Handler::multiply_matrices: ok = whole_warp(warp, mask) && multiply_matrices(warp, in); break;
+    case Handler::load_matrices: ok = whole_warp(warp, mask) && load_matrices(warp, in); break;
+    case Handler::store_matrices: ok = whole_warp(warp, mask) && store_matrices(warp, in); break;
+    case Handler::transpose_matrix:
+      ok = whole_warp(warp, mask);
+      if (ok) transpose_matrix(warp, in);
+      break;
+    default:
+      exchange(warp, in, mask);
+      ok = fault_.kind == FaultKind::None;
+      break;
   }
   return ok ? Next::Continue : Next::Faulted;
 }

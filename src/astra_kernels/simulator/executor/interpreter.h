@@ -2,8 +2,10 @@
 #pragma once
 
 #include <new>
+#include <string>
 #include <vector>
 
+#include "checks.h"
 #include "device_memory.h"
 #include "program.h"
 #include "traffic.h"
@@ -18,6 +20,8 @@ struct Barrier {
   int expected = 0;  // 0: all
   int votes = 0;     // arrived with a true predicate
   bool waited = false;  // one of them waited for the kernel before this one
+  bool passed_by = false;  // one of them does not wait here
+  Gathered gathered;       // by those that came to a barrier with a number of threads
 };
 
 // Bytes that start at a cache line, so that no operation on 32 lanes touches more lines than it must.
@@ -47,15 +51,17 @@ struct BlockState {
   Bytes registers_, shared_, local_;
   std::vector<Warp> warps_;
   std::vector<Barrier> barriers_;
+  std::shared_ptr<BlockChecks> tracks_;  // null without checks
 };
 
 enum class Turn { Going, Ended, Faulted };
 
-// Memory checks of an access happen in address_check.cpp; races would be looked for there as well.
-// Reads of uninitialised memory are not looked for: it holds random bytes, so that luck does not help.
+// Bounds and alignment of an access are checked in address_check.cpp, and in checked launches its order with others
+// in checks.cpp. Memory that nobody wrote holds random bytes, so that luck does not help.
 class Interpreter : private BlockState {
  public:
-  Interpreter(const LaunchRequest& request, InstructionCounters* counters);
+  // `checks` is null without checks.
+  Interpreter(const LaunchRequest& request, InstructionCounters* counters, LaunchChecks* checks);
   // Runs the block with this linear index to its end; false after a fault.
   bool run_block(std::uint64_t block);
 
@@ -71,6 +77,10 @@ class Interpreter : private BlockState {
   // The fault of a block whose threads wait in vain.
   bool fail_waiting();
   const Fault& fault() const { return fault_; }
+  // Makes an earlier read of what nobody wrote the fault; false when there was none.
+  bool report_unwritten(bool launch_ends);
+  // What a failed assertion says.
+  const std::string& message() const { return message_; }
   std::uint64_t barriers() const { return barriers_completed_; }
 
  private:
@@ -80,7 +90,13 @@ class Interpreter : private BlockState {
   struct Pointers {
     alignas(64) std::uint8_t* of[kLanes];
     Mask mask;
+    Space space;
     bool contiguous;
+  };
+  // A line of printf while it is put together.
+  struct Printed {
+    std::string text;
+    int arguments = 0;
   };
   // An access by its memory spaces: one part, or up to three when the address is generic.
   struct Access {
@@ -88,6 +104,16 @@ class Interpreter : private BlockState {
     int count = 0;
     const Pointers* begin() const { return parts; }
     const Pointers* end() const { return parts + count; }
+  };
+
+  // An access to one granule of the shadow (checks.cpp).
+  struct Attempt {
+    const Instruction& in;
+    const Pointers& part;
+    Touch touch;
+    int lane;
+    std::uint8_t* at;  // the access
+    int offset, bytes;  // the granule, from there
   };
 
   // interpreter.cpp
@@ -128,12 +154,41 @@ class Interpreter : private BlockState {
   bool too_early(Warp& warp, const Addresses& at, Mask mask, bool writes);
   void mark_sectors(const Addresses& at, Mask mask, bool writes, bool contiguous);
 
+  // checks.cpp
+  bool check(Warp& warp, const Instruction& in, const Access& access, Touch touch);
+  bool check_part(Warp& warp, const Instruction& in, const Pointers& part, Touch touch);
+  bool check_local(Warp& warp, const Pointers& part, Touch touch);
+  bool check_cell(Warp& warp, Cell& cell, const Track& mine, const Attempt& attempt);
+  bool may_differ(const Warp& warp, const Attempt& attempt, const Track& before) const;
+  bool fail_race(FaultKind kind, const Warp& warp, int lane, const Track& other, int other_lane,
+                 const Attempt& attempt);
+  void synchronise(Warp& warp, const Instruction& in, const Pointers& part, Touch touch);
+  void check_arrival(Warp& warp, const Fragment& fragment, Barrier& barrier, bool wait);
+  bool check_release(int id, const Barrier& barrier);
+  void check_meeting(Warp& warp, Mask group);
+  void complete_copy(Warp& warp, const PendingCopy& copy);
+
   // warp_operations.cpp
   void shuffle(Warp& warp, const Instruction& in, Mask mask);
   void vote(Warp& warp, const Instruction& in, Mask mask);
   void match(Warp& warp, const Instruction& in, Mask mask);
   void reduce(Warp& warp, const Instruction& in, Mask mask);
   void elect(Warp& warp, const Instruction& in, Mask mask);
+
+  // matrix_operations.cpp
+  bool whole_warp(const Warp& warp, Mask mask);
+  bool multiply_matrices(Warp& warp, const Instruction& in);
+  void multiply_doubles(Warp& warp, const std::int32_t* list, int rows, int depth);
+  bool load_matrices(Warp& warp, const Instruction& in);
+  bool store_matrices(Warp& warp, const Instruction& in);
+  void transpose_matrix(Warp& warp, const Instruction& in);
+
+  // printing.cpp
+  bool print(Warp& warp, const Instruction& in, Mask mask);
+  bool assert_fail(Warp& warp, const Instruction& in, Mask mask);
+  bool read_for_print(Warp& warp, int lane, std::uint64_t address, void* to, int bytes);
+  bool read_text(Warp& warp, int lane, std::uint64_t address, std::string& text);
+  bool format_line(Warp& warp, int lane, const std::string& format, std::uint64_t arguments, Printed& out);
 
   const std::uint8_t* source(const Warp& warp, std::int32_t operand) const {
     return operand & kConstant ? constants_.data() + (operand & ~kConstant)
@@ -148,6 +203,7 @@ class Interpreter : private BlockState {
 
   const LaunchRequest& request_;
   InstructionCounters* counters_;  // null when not counting
+  LaunchChecks* const checks_;     // null without checks
   const std::int64_t quantum_;     // steps of a warp before another one of its block gets a turn
   Bytes constants_;
   Bytes garbage_;  // what shared memory holds before it is written
@@ -155,10 +211,13 @@ class Interpreter : private BlockState {
   Allocation* allocation_ = nullptr;  // that of the access in progress, null when there are several
   int pc_ = 0;
   int access_bytes_ = 0;
+  std::vector<std::uint32_t> warp_order_;  // in which warps get their turns
+  Random random_{0};
   std::int64_t turn_ends_ = 0;  // the present warp's, in steps
   bool changed_ = false;        // something that another block could be waiting for, or a block's end
   std::uint64_t barriers_completed_ = 0;
   Fault fault_{};
+  std::string message_;
 };
 
 }  // namespace astra

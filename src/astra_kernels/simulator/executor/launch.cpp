@@ -9,6 +9,7 @@
 
 #include "atomics.h"
 #include "interpreter.h"
+#include "printing.h"
 
 namespace astra {
 namespace {
@@ -34,12 +35,13 @@ class DeviceRounding {
 class Launch {
  public:
   Launch(const LaunchRequest& request, InstructionCounters* counters)
-      : request_(request), counters_(counters) {}
+      : request_(request), counters_(counters), sequence_(make_sequence(request)) {}
 
   void run(LaunchResult& result) {
     if (request_.cooperative) return run_together(result);
     const std::uint64_t blocks = count();
-    const int wanted = std::max(1, request_.threads);
+    // What is found must not depend on how host threads interleave.
+    const int wanted = request_.checks ? 1 : std::max(1, request_.threads);
     const int threads = int(std::min<std::uint64_t>(std::uint64_t(wanted), blocks));
     std::vector<std::vector<InstructionCounters>> parts(static_cast<std::size_t>(threads));
     std::vector<LaunchResult> results(parts.size());
@@ -49,6 +51,7 @@ class Launch {
     work(parts[0], results[0]);
     for (std::thread& helper : helpers) helper.join();
     for (std::size_t i = 0; i < parts.size(); ++i) merge(parts[i], results[i], result);
+    result.unchecked = checks_.spent;
   }
 
  private:
@@ -57,28 +60,54 @@ class Launch {
     return std::uint64_t(request_.grid[0]) * request_.grid[1] * request_.grid[2];
   }
 
+  LaunchChecks* checks() { return request_.checks ? &checks_ : nullptr; }
+
+  // A block that polls may wait for one with a lower index, which the hardware starts earlier.
+  static std::vector<std::uint64_t> make_sequence(const LaunchRequest& request) {
+    std::vector<std::uint64_t> sequence;
+    const Instruction* end = request.code + request.instructions;
+    const bool polls = std::any_of(request.code, end, [](const Instruction& in) {
+      return in.handler == Handler::polling_load || in.handler == Handler::polling_atomic;
+    });
+    if (!request.order || polls || request.cooperative) return sequence;
+    const std::uint64_t all = std::uint64_t(request.grid[0]) * request.grid[1] * request.grid[2];
+    sequence.resize(request.blocks ? std::uint64_t(request.block_count) : all);
+    std::iota(sequence.begin(), sequence.end(), 0);
+    std::shuffle(sequence.begin(), sequence.end(), Random{request.order});
+    return sequence;
+  }
+
   void work(std::vector<InstructionCounters>& counters, LaunchResult& result) {
     const DeviceRounding rounding;
     if (request_.count) counters.resize(std::uint64_t(request_.instructions));
-    Interpreter interpreter(request_, request_.count ? counters.data() : nullptr);
+    Interpreter interpreter(request_, request_.count ? counters.data() : nullptr, checks());
     const std::uint64_t blocks = count();
     for (;;) {
       const std::uint64_t next = next_++;
       if (next >= blocks || next > first_fault_) break;
-      if (interpreter.run_block(request_.blocks ? request_.blocks[next] : next)) continue;
-      result.fault = interpreter.fault();
+      const std::uint64_t place = sequence_.empty() ? next : sequence_[next];
+      if (interpreter.run_block(request_.blocks ? request_.blocks[place] : place)) continue;
+      interpreter.report_unwritten(true);
+      note_fault(interpreter, result);
       std::uint64_t seen = first_fault_;
       while (next < seen && !first_fault_.compare_exchange_weak(seen, next)) {
       }
       break;
     }
+    if (result.fault.kind == FaultKind::None && interpreter.report_unwritten(true))
+      result.fault = interpreter.fault();
     result.barriers = interpreter.barriers();
+  }
+
+  static void note_fault(const Interpreter& interpreter, LaunchResult& result) {
+    result.fault = interpreter.fault();
+    interpreter.message().copy(result.message, sizeof result.message - 1);
   }
 
   // A cooperative launch: all blocks are resident and take turns, on one thread and always in the same order.
   void run_together(LaunchResult& result) {
     const DeviceRounding rounding;
-    Interpreter interpreter(request_, request_.count ? counters_ : nullptr);
+    Interpreter interpreter(request_, request_.count ? counters_ : nullptr, checks());
     std::vector<BlockState> resident;
     const std::uint64_t blocks = count();
     resident.reserve(blocks);
@@ -90,8 +119,11 @@ class Launch {
     }
     std::vector<std::uint64_t> going(blocks);
     std::iota(going.begin(), going.end(), 0);
-    if (!take_turns(interpreter, resident, going)) result.fault = interpreter.fault();
+    if (request_.order) std::shuffle(going.begin(), going.end(), Random{request_.order});
+    const bool ended = take_turns(interpreter, resident, going);
+    if (interpreter.report_unwritten(true) || !ended) note_fault(interpreter, result);
     result.barriers = interpreter.barriers();
+    result.unchecked = checks_.spent;
   }
 
   // Rounds of one turn for each block, until all have ended; false after a fault.
@@ -120,7 +152,10 @@ class Launch {
              LaunchResult& into) {
     into.barriers += from.barriers;
     const bool earlier = into.fault.kind == FaultKind::None || from.fault.block < into.fault.block;
-    if (from.fault.kind != FaultKind::None && earlier) into.fault = from.fault;
+    if (from.fault.kind != FaultKind::None && earlier) {
+      into.fault = from.fault;
+      std::memcpy(into.message, from.message, sizeof into.message);
+    }
     for (std::size_t i = 0; i < part.size(); ++i) {
       counters_[i].warps += part[i].warps;
       counters_[i].threads += part[i].threads;
@@ -134,6 +169,8 @@ class Launch {
 
   const LaunchRequest& request_;
   InstructionCounters* counters_;
+  const std::vector<std::uint64_t> sequence_;  // of blocks; empty as they are numbered
+  LaunchChecks checks_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<std::uint64_t> first_fault_{~0ull};
 };
@@ -196,10 +233,16 @@ int astra_nearest(std::uint64_t address, std::uint64_t* start, std::uint64_t* by
   return 1;
 }
 
+// For the checks: these bytes were written by the host.
+void astra_note_written(std::uint64_t address, std::uint64_t bytes) { device_memory().note_written(address, bytes); }
+
 void astra_launch(const LaunchRequest* request, InstructionCounters* counters, LaunchResult* result) {
   *result = {};
   device_memory().begin_launch(request->count != 0);
+  begin_printing();
   Launch(*request, counters).run(*result);
+  end_printing();
+  if (!request->checks) device_memory().end_unchecked_launch();
   result->bytes_read = device_memory().bytes_read();
   result->bytes_written = device_memory().bytes_written();
 }

@@ -76,6 +76,7 @@ std::uint64_t lane_value(const std::uint8_t* lanes, int lane, int bytes) {
 bool Interpreter::load(Warp& warp, const Instruction& in, Mask mask) {
   Access access;
   if (!find_parts(warp, in, mask, false, access)) return false;
+  if (checks_ && !check(warp, in, access, Touch::Read)) return false;
   const int stride = in.element_bytes * in.elements;
   for (const Pointers& part : access) {
     for (int k = 0; k < in.elements; ++k) {
@@ -93,6 +94,7 @@ bool Interpreter::load(Warp& warp, const Instruction& in, Mask mask) {
 bool Interpreter::store(Warp& warp, const Instruction& in, Mask mask) {
   Access access;
   if (!find_parts(warp, in, mask, true, access)) return false;
+  if (checks_ && !check(warp, in, access, Touch::Write)) return false;
   const int stride = in.element_bytes * in.elements;
   for (const Pointers& part : access) {
     for (int k = 0; k < in.elements; ++k) {
@@ -109,22 +111,29 @@ bool Interpreter::store(Warp& warp, const Instruction& in, Mask mask) {
 bool Interpreter::atomic(Warp& warp, const Instruction& in, Mask mask) {
   const NamedAtomic& operation = atomics()[in.operation];
   const int slot = operation.bytes == 8 ? 8 : 4;
-  const std::uint8_t* b = source(warp, in.sources[1]);
-  const std::uint8_t* c = in.sources[2] == kNone ? b : source(warp, in.sources[2]);
   Access access;
   if (!find_parts(warp, in, mask, true, access)) return false;
-  std::uint8_t old_values[8 * kLanes];
-  for (const Pointers& part : access) {
-    for (Mask rest = part.mask; rest; rest &= rest - 1) {
-      const int i = __builtin_ctz(rest);
-      const std::uint64_t old = operation.run(part.of[i], lane_value(b, i, slot), lane_value(c, i, slot));
-      std::memcpy(old_values + i * slot, &old, std::size_t(slot));
+  if (checks_ && !check(warp, in, access, Touch::Atomic)) return false;
+  std::uint8_t old_values[4][8 * kLanes];  // every element is read before a register changes
+  for (int k = 0; k < in.elements; ++k) {
+    const std::uint8_t* b = source(warp, in.sources[1 + k]);
+    // Only a single element has a third operand.
+    const std::uint8_t* c = in.elements > 1 || in.sources[2] == kNone ? b : source(warp, in.sources[2]);
+    for (const Pointers& part : access) {
+      for (Mask rest = part.mask; rest; rest &= rest - 1) {
+        const int i = __builtin_ctz(rest);
+        const std::uint64_t old =
+            operation.run(part.of[i] + k * in.element_bytes, lane_value(b, i, slot), lane_value(c, i, slot));
+        std::memcpy(old_values[k] + i * slot, &old, std::size_t(slot));
+      }
     }
   }
-  if (in.results[0] == kNone) return true;
-  for (Mask rest = mask; rest; rest &= rest - 1) {
-    const int at = __builtin_ctz(rest) * slot;
-    std::memcpy(warp.registers + in.results[0] + at, old_values + at, std::size_t(slot));
+  for (int k = 0; k < in.elements; ++k) {
+    if (in.results[k] == kNone) continue;
+    for (Mask rest = mask; rest; rest &= rest - 1) {
+      const int at = __builtin_ctz(rest) * slot;
+      std::memcpy(warp.registers + in.results[k] + at, old_values[k] + at, std::size_t(slot));
+    }
   }
   return true;
 }
@@ -135,16 +144,24 @@ bool Interpreter::copy_async(Warp& warp, const Instruction& in, Mask mask) {
   std::memcpy(from.of, source(warp, in.sources[1]), sizeof from.of);
   for (std::uint64_t& address : from.of) address += std::uint64_t(in.copy_offset);
   const std::uint32_t* limit = in.sources[2] == kNone ? nullptr : lanes32(warp, in.sources[2]);
-  Pointers ignored{};
+  Access read{}, written{};  // for the checks
+  read.count = written.count = 1;
+  Pointers &origin = read.parts[0], &target = written.parts[0];
+  origin.space = Space::Global;
+  target.space = Space::Shared;
   Mask reading = 0;
   for (int i = 0; i < kLanes; ++i) reading |= Mask(!limit || limit[i] > 0) << i;
   reading &= mask;
+  origin.mask = reading;
+  target.mask = mask;
   access_bytes_ = in.element_bytes;
-  if (reading && !global_pointers(warp, from, reading, false, ignored)) return false;
+  if (reading && !global_pointers(warp, from, reading, false, origin)) return false;
   InstructionCounters* counters = std::exchange(counters_, nullptr);  // one access, not two
-  const bool ok = shared_pointers(warp, to, mask, ignored);
+  const bool ok = shared_pointers(warp, to, mask, target);
   counters_ = counters;
   if (!ok) return false;
+  if (checks_ && reading && !check(warp, in, read, Touch::Read)) return false;
+  if (checks_ && !check(warp, in, written, Touch::Copy)) return false;
   for (Mask rest = mask; rest; rest &= rest - 1) {
     const int i = __builtin_ctz(rest);
     const std::uint32_t asked = limit ? limit[i] : in.element_bytes;
@@ -171,6 +188,7 @@ void Interpreter::copy_wait(Warp& warp, const Instruction& in, Mask mask) {
     std::uint8_t* to = shared_.data() + copy.to;
     std::memcpy(to, reinterpret_cast<const void*>(copy.from), copy.source_bytes);
     std::memset(to + copy.source_bytes, 0, std::size_t(copy.bytes - copy.source_bytes));
+    if (checks_) complete_copy(warp, copy);
   }
   warp.copies.resize(kept);
 }

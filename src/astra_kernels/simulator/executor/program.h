@@ -13,11 +13,12 @@ namespace astra {
 // What the interpreter does with an instruction. The names are exported to Python, in this order.
 #define ASTRA_HANDLERS(X)                                                                       \
   X(elementwise) X(branch) X(exit) X(load) X(store) X(atomic) X(copy_async) X(copy_commit)      \
-  X(copy_wait) X(grid_wait) X(active_mask) X(clock) X(nop) X(trap)                              \
+  X(copy_wait) X(grid_wait) X(active_mask) X(clock) X(nop) X(trap) X(print) X(assert_fail)         \
   /* they may wait for another block, so a cooperative launch gives others a turn: */           \
   X(polling_load) X(polling_atomic)                                                             \
   /* from here on, threads meet: */                                                             \
-  X(barrier) X(barrier_arrive) X(warp_barrier) X(shuffle) X(vote) X(match) X(reduce) X(elect)
+  X(barrier) X(barrier_arrive) X(warp_barrier) X(shuffle) X(vote) X(match) X(reduce) X(elect)      \
+  X(multiply_matrices) X(load_matrices) X(store_matrices) X(transpose_matrix)
 
 enum class Handler : std::uint16_t {
 #define X(name) name,
@@ -33,6 +34,11 @@ constexpr std::uint8_t kMerged = 255;
 // The source that names the lanes of an instruction for which lanes meet.
 constexpr int kMembers = 5;
 
+// Bits of `Instruction::order`.
+constexpr std::uint8_t kStrong = 1, kVolatile = 2, kRelease = 4;
+// `Instruction::mode` of a nop that is a fence.
+constexpr std::uint8_t kFence = 1;
+
 enum class Space : std::uint8_t { Global, Shared, Local, Generic, Constant };
 
 // Generic addresses of shared and local memory start at these windows.
@@ -45,7 +51,7 @@ constexpr std::int32_t kNone = -1;
 
 struct Instruction {
   Handler handler;
-  std::uint16_t operation;  // index into the registry, or into the atomics
+  std::uint16_t operation;  // index into the registry, or into the atomics; types of matrices
   RegisterKind result_kind;
   std::uint8_t guard_negated;
   std::uint8_t counted;  // 0 for the second and later parts of one PTX instruction
@@ -53,7 +59,7 @@ struct Instruction {
   std::int32_t guard;  // a predicate, or kNone
   std::int32_t results[4];
   std::int32_t sources[6];
-  std::int32_t target;     // of a branch
+  std::int32_t target;     // of a branch; where this instruction's list starts in `operand_lists`
   std::int64_t immediate;      // added to an address; masks; the table's length
   std::uint8_t element_bytes;  // of a memory access
   std::uint8_t elements;
@@ -61,7 +67,8 @@ struct Instruction {
   std::uint8_t mode;         // shuffle, vote, match, reduction: which one
   std::uint8_t address_bytes;  // 4 or 8: width of the address operand
   std::uint8_t counted_bytes;  // of shared memory, with the neighbours merged into it (merge.py)
-  std::uint8_t padding[2];
+  std::uint8_t order;  // of a memory access: bits below; of a barrier: 1 when lanes of a warp may come apart
+  std::uint8_t padding;
   std::int64_t copy_offset;  // added to the second address of an asynchronous copy
 };
 static_assert(sizeof(Instruction) == 80);
@@ -88,8 +95,18 @@ enum class FaultKind : std::int32_t {
   Deadlock,
   SyncMask,
   Trap,
+  Assertion,
   EarlyRead,   // of global memory, before the thread waited for the kernel before this one
   EarlyWrite,
+  // Looked for in checked launches only:
+  SharedRace,
+  GlobalRace,
+  SharedUnwritten,
+  GlobalUnwritten,
+  LocalUnwritten,
+  CopyUnderWay,      // an access to what an asynchronous copy writes, before the thread waited for it
+  AbsentLane,        // a shuffle from a lane that does not take part
+  DivergentBarrier,  // lanes of a warp at different barrier instructions
 };
 
 struct Fault {
@@ -99,6 +116,10 @@ struct Fault {
   std::int32_t thread;
   std::int32_t bytes;
   std::uint64_t address;
+  // The other side of a race; no instruction when there is none.
+  std::int32_t other_instruction = -1;
+  std::int32_t other_thread = 0;
+  std::uint64_t other_block = 0;
 };
 
 struct LaunchRequest {
@@ -119,6 +140,9 @@ struct LaunchRequest {
   std::int32_t programmatic;  // the kernel before it in the stream may still be running
   std::int32_t cooperative;   // blocks may wait for each other, so they take turns
   std::uint64_t seed;  // of what uninitialised memory holds
+  std::uint64_t order;  // of warps and blocks: 0 as they are numbered, else by chance from this
+  std::int32_t checks;  // whether to look for races and unwritten memory
+  const std::int32_t* operand_lists;  // of instructions with more operands than `results` and `sources` hold
 };
 
 struct LaunchResult {
@@ -126,6 +150,8 @@ struct LaunchResult {
   std::uint64_t barriers;
   std::uint64_t bytes_read;  // of distinct sectors
   std::uint64_t bytes_written;
+  std::uint64_t unchecked;  // 1 when the checks ran out of memory
+  char message[512];  // of a failed assertion
 };
 
 }  // namespace astra

@@ -15,7 +15,8 @@ struct Addresses {
 // Whether all 32 lanes are active and access `bytes` each, side by side in lane order.
 bool is_contiguous(const Addresses& addresses, Mask mask, int bytes);
 
-// Distinct 32-byte sectors (the unit of Nsight Compute's l1tex__t_sectors) and 128-byte lines.
+// Distinct 32-byte sectors (the unit of Nsight Compute's l1tex__t_sectors), and 128-byte lines: so many requests go
+// on to L2.
 struct Touched {
   int sectors, lines;
 };

@@ -44,7 +44,10 @@ bool Warp::release_meeting(const Instruction* code) {
     Mask present = barrier ? at_barrier : f.mask;
     if (f.members & alive & ~present) continue;
     f.state = State::Ready;
-    if (barrier) ++f.pc;
+    if (barrier) {
+      ++f.pc;
+      met.push_back(f.members & at_barrier);
+    }
     released = true;
   }
   return released;

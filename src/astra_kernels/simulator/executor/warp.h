@@ -44,6 +44,7 @@ struct Warp {
   std::vector<PendingCopy> copies;
   std::uint32_t committed[kLanes];
   std::uint64_t run_count;
+  std::vector<Mask> met;     // groups that a warp barrier let go from different places
   bool polled;               // by the fragment that ran last: another one is to run now
   std::uint64_t since_join;  // turns since lanes last joined, for fairness
 

@@ -46,6 +46,10 @@ void Interpreter::shuffle(Warp& warp, const Instruction& in, Mask mask) {
       default: from = (lane & segment) | (b & ~segment); ok = from <= highest; break;
     }
     out[lane] = values[ok ? from : lane];
+    if (checks_ && ok && mask >> lane & ~mask >> from & 1u) {
+      fail(FaultKind::AbsentLane, warp, lane, std::uint64_t(from), 0);
+      return;
+    }
     in_range |= Mask(ok) << lane;
   }
   write32(warp, in.results[0], mask, out);

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from astra_kernels.simulator.lowering.microcode import Constant, Kind, MemoryFields, MicroOp, Value
+from astra_kernels.simulator.lowering.microcode import (
+    FENCE,
+    Constant,
+    Kind,
+    MemoryFields,
+    MicroOp,
+    Value,
+)
 from astra_kernels.simulator.lowering.translate import Translator, kind_of_type
 from astra_kernels.simulator.ptx.syntax import Instruction, Label, Name, Operand, Pair
 
@@ -20,6 +27,7 @@ _REDUCTIONS = (
     "or.b32",
     "xor.b32",
 )
+_BARRIERS = 16
 _BARRIER_REDUCTIONS = ("popc", "and", "or")
 
 
@@ -54,9 +62,19 @@ def translate_trap(t: Translator, instruction: Instruction) -> None:
     t.emit(MicroOp("trap"))
 
 
+def translate_breakpoint(t: Translator, instruction: Instruction) -> None:
+    """`brkpt`: without a debugger the hardware stops there as at a trap."""
+    t.emit(MicroOp("trap"))
+
+
 def translate_nothing(t: Translator, instruction: Instruction) -> None:
     """An instruction that orders, hints or waits for what is always so here."""
     t.emit(MicroOp("nop"))
+
+
+def translate_fence(t: Translator, instruction: Instruction) -> None:
+    """`fence` and `membar`: for the checks only, as every store is visible at once."""
+    t.emit(MicroOp("nop", mode=FENCE))
 
 
 def translate_grid_control(t: Translator, instruction: Instruction) -> None:
@@ -66,6 +84,7 @@ def translate_grid_control(t: Translator, instruction: Instruction) -> None:
 
 def translate_barrier(t: Translator, instruction: Instruction) -> None:
     """`bar` and `barrier`: of a warp or of a block."""
+    aligned = instruction.parts[0] == "bar" or "aligned" in instruction.parts
     parts = [part for part in instruction.parts[1:] if part not in ("cta", "aligned")]
     operands = list(instruction.operands)
     if parts == ["warp", "sync"]:
@@ -82,10 +101,13 @@ def translate_barrier(t: Translator, instruction: Instruction) -> None:
         t.emit(MicroOp("barrier", results=(result,), sources=sources, mode=mode))
     else:
         t.refuse(f"`{instruction.opcode}` is not implemented")
+    t.operations[-1].memory = MemoryFields(order=0 if aligned else 1)
 
 
 def _barrier_sources(t: Translator, operands: list[Operand]) -> tuple[Value | None, Value | None]:
     identity = t.value(operands[0], Kind.LANES32)
+    if isinstance(identity, Constant) and identity.bits >= _BARRIERS:
+        t.refuse(f"a barrier beyond the {_BARRIERS} that a block has")
     return identity, t.value(operands[1], Kind.LANES32) if len(operands) > 1 else None
 
 

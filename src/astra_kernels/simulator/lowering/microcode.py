@@ -32,6 +32,10 @@ SHARED_WINDOW = 1 << 60
 LOCAL_WINDOW = 2 << 60
 # `MemoryFields.counted_bytes` of an access that an earlier one counts for.
 MERGED = 255
+# What the checks make of an access by its modifiers: 1 strong, 2 by `volatile` only, 4 publishes what was before.
+ORDERS = {"volatile": 3, "cv": 3, "relaxed": 1, "acquire": 1, "release": 5, "acq_rel": 5}
+# `MicroOp.mode` of a `nop` that is a fence.
+FENCE = 1
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,7 @@ class MemoryFields:
         copy_offset: Added to the second address of an asynchronous copy.
         counted_bytes: Bytes a lane that this access counts for together with its neighbours, `MERGED`
             when it is one of those, 0 when it stands alone.
+        order: Bits of `ORDERS`; of a barrier, 1 when lanes of a warp may come to it apart.
     """
 
     space: Space = Space.GLOBAL
@@ -120,6 +125,24 @@ class MemoryFields:
     register_kind: Kind = Kind.LANES32
     copy_offset: int = 0
     counted_bytes: int = 0
+    order: int = 0
+
+
+@dataclass(frozen=True)
+class MatrixFields:
+    """Which product of matrices a micro-operation computes; the result has 8 columns.
+
+    Attributes:
+        rows: Of A and of the result.
+        depth: Columns of A and rows of B.
+        types: PTX types of A, B, the accumulator and the result.
+        saturate: Whether integers are clamped rather than wrapped.
+    """
+
+    rows: int
+    depth: int
+    types: tuple[str, str, str, str]
+    saturate: bool = False
 
 
 @dataclass
@@ -137,6 +160,7 @@ class MicroOp:
         mode: Which of a handler's variants.
         polls: Whether a load or an atomic may be waiting for another block.
         memory: For memory accesses.
+        matrix: For products of matrices.
         instruction: The PTX instruction it belongs to.
         counted: False for the second and later micro-operations of one PTX instruction.
     """
@@ -151,6 +175,7 @@ class MicroOp:
     mode: int = 0
     polls: bool = False
     memory: MemoryFields = field(default_factory=MemoryFields)
+    matrix: MatrixFields | None = None
     instruction: Instruction | None = None
     counted: bool = True
 

@@ -44,12 +44,14 @@ int release(void* pointer) {
 int copy(void* to, const void* from, std::size_t bytes) {
   if (!fits(to, bytes) || !fits(from, bytes)) return note(kInvalidValue);
   std::memmove(to, from, bytes);
+  device_memory().note_copied(reinterpret_cast<std::uint64_t>(to), reinterpret_cast<std::uint64_t>(from), bytes);
   return kSuccess;
 }
 
 int fill(void* to, int value, std::size_t bytes) {
   if (!fits(to, bytes)) return note(kInvalidValue);
   std::memset(to, value, bytes);
+  device_memory().note_written(reinterpret_cast<std::uint64_t>(to), bytes);
   return kSuccess;
 }
 

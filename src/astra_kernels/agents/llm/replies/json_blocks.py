@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from json import JSONDecodeError
 from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, ValidationError
 from pydantic_ai import ModelRetry
 
 from astra_kernels.agents.llm.replies.fences import Block, pieces
+from astra_kernels.json_text import parse_json
 from astra_kernels.records.base import Record
 
 
@@ -38,14 +39,14 @@ def read_json(text: str, record: type[_Read]) -> _Read:
             f"The JSON has {len(body)} characters; {_MOST_CHARACTERS} are the most. Answer shorter."
         )
     try:
-        json.loads(body)
-    except json.JSONDecodeError as error:
+        parse_json(body)
+    except JSONDecodeError as error:
         line = body.split("\n")[error.lineno - 1].strip()[:120]
         raise ModelRetry(
             f"The JSON cannot be read: {error.msg} at line {error.lineno}, column {error.colno}: {line}"
         ) from None
-    except RecursionError:
-        raise ModelRetry("The JSON cannot be read: it is nested too deeply.") from None
+    except ValueError as error:
+        raise ModelRetry(f"The JSON cannot be read: {error}.") from None
     try:
         return record.model_validate_json(body, strict=True)
     except ValidationError as error:

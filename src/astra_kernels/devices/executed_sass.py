@@ -123,8 +123,8 @@ def machine_blocks(listing: str) -> dict[str, list[MachineBlock]]:
             blocks[-1].labels.append(label["label"])
             closed = False
         elif found := _INSTRUCTION.match(text):
-            if (found["predicate"] or "").strip() == "@!PT" or found["opcode"] == "NOP":
-                continue
+            if found["opcode"] == "NOP" and closed:
+                continue  # behind the end, to fill a line of the instruction cache
             if closed:
                 blocks.append(MachineBlock())
             _add(blocks[-1], found, lines.current)

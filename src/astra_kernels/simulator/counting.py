@@ -134,7 +134,9 @@ class TimedCounters(Counters):
         chain_clocks: Clocks of a warp's instructions that wait for one another, on average.
         slowest_chain_clocks: The same for a warp that goes everywhere that any warp goes.
         slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
-        partial_store_lines: Requests of 128-byte lines that stores send to L2, over those that whole lines would be.
+        lines_read: 128-byte lines of global memory, counted for each load request.
+        lines_written: The same for each store request.
+        atomic_sectors: 32-byte sectors of global memory, counted for each atomic operation of a warp.
         blocks: How often each basic block ran: what machine code is matched with
             (`devices/executed_sass.py`).
     """
@@ -142,8 +144,14 @@ class TimedCounters(Counters):
     chain_clocks: float
     slowest_chain_clocks: float
     slowest_load_rounds: float
-    partial_store_lines: float
+    lines_read: int
+    lines_written: int
+    atomic_sectors: int
     blocks: tuple[ExecutedBlock, ...]
+
+
+def _lines_of(rows: list[_Row], *handlers: str) -> int:
+    return sum(row.counts["lines"] for row in rows if row.operation.handler in handlers)
 
 
 @dataclass(frozen=True)
@@ -154,11 +162,6 @@ class _Waits:
     slowest_chain_clocks: float
     load_rounds: float
     slowest_load_rounds: float
-
-
-def _partial_store_lines(rows: list[_Row]) -> float:
-    stores = [row.counts for row in rows if _is(row, "store", Space.GLOBAL, Space.GENERIC)]
-    return sum(max(0.0, counts["lines"] - counts["bytes"] / 128) for counts in stores)
 
 
 def _waits(kernel: LoweredKernel, rows: list[_Row], warps: int) -> _Waits:
@@ -222,7 +225,13 @@ def summarise(
         chain_clocks=waits.chain_clocks,
         slowest_chain_clocks=waits.slowest_chain_clocks,
         slowest_load_rounds=waits.slowest_load_rounds,
-        partial_store_lines=_partial_store_lines(rows),
+        lines_read=_lines_of(rows, "load", "copy_async"),
+        lines_written=_lines_of(rows, "store"),
+        atomic_sectors=sum(
+            row.counts["transactions"]
+            for row in rows
+            if row.operation.handler == "atomic" and row.operation.memory.space != Space.SHARED
+        ),
         blocks=executed_blocks(
             kernel.microcode,
             [row.counts["warps"] for row in rows],

@@ -112,6 +112,7 @@ class Ranking:
 
     Attributes:
         tau: Kendall's tau-b over all pairs; None where all are ties.
+        tau_apart: The same over those whose measured intervals do not overlap.
         pairs: those whose measured intervals do not overlap.
         right: of these, ordered as measured, by more than the model's stated error.
         wrong: of these, ordered the other way, by more than the model's stated error.
@@ -119,6 +120,7 @@ class Ranking:
     """
 
     tau: float | None
+    tau_apart: float | None
     pairs: int
     right: int
     wrong: int
@@ -150,16 +152,13 @@ def rank(pairs: Sequence[Pair], stated_error: float) -> Ranking:
         stated_error: relative error of a modelled gain; smaller gains decide nothing.
     """
     counts = {"right": 0, "wrong": 0, "within_error": 0}
-    apart = 0
-    for a, b in pairs:
-        if a.low_us <= b.high_us and b.low_us <= a.high_us:
-            continue
-        apart += 1
+    apart = [(a, b) for a, b in pairs if a.low_us > b.high_us or b.low_us > a.high_us]
+    for a, b in apart:
         gain = math.log(b.modelled_us / a.modelled_us)
         agrees = gain * (b.us - a.us) > 0
         small = abs(gain) <= math.log1p(stated_error)
         counts["within_error" if small else "right" if agrees else "wrong"] += 1
-    return Ranking(_tau(pairs), apart, **counts)
+    return Ranking(_tau(pairs), _tau(apart), len(apart), **counts)
 
 
 def _tau(pairs: Sequence[Pair]) -> float | None:
@@ -172,6 +171,13 @@ def _tau(pairs: Sequence[Pair]) -> float | None:
 
 def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
+
+
+def _gain_error(pairs: Sequence[Pair]) -> float | None:
+    """Root mean square of log(modelled / measured gain) of one variant over another."""
+    if not pairs:
+        return None
+    return math.sqrt(statistics.fmean((a.error - b.error) ** 2 for a, b in pairs))
 
 
 def median_absolute_error(points: Sequence[Timed]) -> float:
@@ -204,11 +210,13 @@ def time_summary(points: Sequence[Timed], stated_error: float) -> Mapping[str, o
             "points": len(members),
             "median_absolute_error": median_absolute_error(members) if members else None,
             "tau": ranking.tau,
+            "tau_apart": ranking.tau_apart,
             "pairs": ranking.pairs,
             "right": ranking.right,
             "wrong": ranking.wrong,
             "within_error": ranking.within_error,
             "share_right": ranking.share_right,
+            "gain_root_mean_square": _gain_error(compared),
         }
     summary["groups"] = {
         group: rank(members, stated_error).tau for group, members in groups.items() if members

@@ -95,21 +95,23 @@ def _counters(rows: dict[str, Any] | None) -> list[str]:
 def _times(found: dict[str, Any] | None) -> list[str]:
     lines = [
         "| modelled against measured times | points | median absolute error | Kendall's tau "
-        "| pairs told apart | ordered right | wrong | within the model's error |",
-        "|---|---|---|---|---|---|---|---|",
+        "| of pairs told apart | pairs told apart | ordered right | wrong | within the model's error |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for part, label in (("all", "all"), ("held_out", "held out"), ("rest", "the rest")):
         if found is None:
-            lines.append(f"| {label} | {_WAITING} | | | | | | |")
+            lines.append(f"| {label} | {_WAITING} | | | | | | | |")
             continue
         row = found[part]
         error = (
             "" if row["median_absolute_error"] is None else f"{row['median_absolute_error']:.1%}"
         )
-        tau = "" if row["tau"] is None else f"{row['tau']:.2f}"
+        tau, apart = (
+            "" if row[name] is None else f"{row[name]:.2f}" for name in ("tau", "tau_apart")
+        )
         share = "" if row["share_right"] is None else f" ({row['share_right']:.0%})"
         lines.append(
-            f"| {label} | {row['points']} | {error} | {tau} | {row['pairs']} "
+            f"| {label} | {row['points']} | {error} | {tau} | {apart} | {row['pairs']} "
             f"| {row['right']}{share} | {row['wrong']} | {row['within_error']} |"
         )
     return [

@@ -77,6 +77,8 @@ def test_kendall_with_and_without_ties():
 def test_pairs_that_were_not_told_apart_are_left_out_and_small_gains_decide_nothing():
     a, b = timed("a", 1.0, 5, spread=0.6), timed("b", 2.0, 9, spread=0.6)
     assert rank([(a, b)], 0.0).pairs == 0
+    assert rank([(a, b)], 0.0).tau == 1.0
+    assert rank([(a, b)], 0.0).tau_apart is None
     c, d = timed("c", 1.0, 1.0), timed("d", 2.0, 1.05)
     assert rank([(c, d)], 0.1).within_error == 1
     assert rank([(c, d)], 0.1).share_right is None

@@ -72,6 +72,9 @@ def test_pages_of_a_folder(tmp_path):
     assert metrics["b"]["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 1026
     assert metrics["a"]["dram__bytes_read.sum"] == 1500
     assert read_classes(tmp_path)["a"] == {"global_load": 513, "fp32": 1024}
+    # ncu 2025.3 prints every table twice.
+    (tmp_path / "first.source.csv.gz").write_bytes(gzip.compress(4 * SOURCE.encode()))
+    assert read_classes(tmp_path)["b"] == {"global_load": 513, "fp32": 1024}
     # A batch that was cut short is not guessed at.
     (tmp_path / "first.launches.json").write_text(json.dumps(["a", "b", "c"]))
     assert read_metrics(tmp_path) == {}

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.simulator.validation.__main__ import _off, compare
 from tests.simulator.validation.comparison import Timed, time_summary
-from tests.simulator.validation.corpus import CHECKED
+from tests.simulator.validation.corpus import CHECKED, TIMED
+from tests.simulator.validation.counters import read_metrics
 from tests.simulator.validation.holdout import listed
 from tests.simulator.validation.point import STORED
 from tests.simulator.validation.programs import build_all
@@ -16,6 +18,7 @@ from tests.simulator.validation.simulated import run_points
 FOLDER = Path(__file__).resolve().parents[3] / "docs" / "results" / "h200-validation"
 SAMPLE = ("movement", "tensor")
 """Sources that are compared every time."""
+WAVEFRONTS = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum" for op in ("ld", "st"))
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +28,7 @@ def stated():
 
 def test_the_summary_of_times_is_that_of_its_rows(stated):
     held = listed()
-    groups = {p.name: p.group for p in _timed()}
+    groups = {p.name: p.group for p in TIMED}
     times = stated["times"]
     rows = [
         Timed(name, groups[name], us, low, high, modelled, held_out=name in held)
@@ -37,16 +40,8 @@ def test_the_summary_of_times_is_that_of_its_rows(stated):
         assert again[part] == pytest.approx(times[part], abs=2e-3)
 
 
-def _timed():
-    from tests.simulator.validation.corpus import TIMED
-
-    return TIMED
-
-
 def test_outputs_are_those_of_the_gpu(toolchain, build_cache, stated):
     """Of a part of the corpus, the products on tensor cores among it."""
-    import numpy as np
-
     programs = build_all(SAMPLE, toolchain, build_cache, 2, None)
     assert not programs.missing
     found = json.loads((FOLDER / "outputs.json").read_text())
@@ -63,6 +58,28 @@ def test_outputs_are_those_of_the_gpu(toolchain, build_cache, stated):
                 assert off <= limit, (here.point.name, array.name)
                 exact += off == 0
     assert exact > 20
+
+
+def test_shared_wavefronts_are_those_of_the_profiler(toolchain, build_cache):
+    """Of the kernels that move data by ordinary loads and stores: exactly, broadcasts of wide loads included."""
+    programs = build_all(("movement",), toolchain, build_cache, 2, None)
+    measured = read_metrics(FOLDER)
+    compared = 0
+    for here in run_points(programs, tuple(p for p in CHECKED if p.source == "movement")):
+        for metric in WAVEFRONTS:
+            there = measured[here.point.name].get(metric, 0.0)
+            assert here.launch.counters.metrics[metric] == there, (here.point.name, metric)
+            compared += there > 0
+    assert compared > 12
+
+
+def test_modelled_times_are_the_stated_ones(toolchain, build_cache, stated):
+    """Of the two kernels that were furthest off before: the rate of blocks, and stores of parts of lines."""
+    chosen = tuple(p for p in TIMED if p.kernel in ("transpose_f32", "permute_i32"))
+    rows = stated["times"]["rows"]
+    programs = build_all(("movement",), toolchain, build_cache, 2, None)
+    for here in run_points(programs, chosen):
+        assert here.modelled_us == pytest.approx(rows[here.point.name][3], rel=2e-3)
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@ from tests.simulator.validation.page import BEGIN, END, page
 
 TEXT = f"before\n{BEGIN}\nstale\n{END}\nafter\n"
 PART = {
-    "points": 9, "median_absolute_error": 0.125, "tau": 0.5, "pairs": 8,
+    "points": 9, "median_absolute_error": 0.125, "tau": 0.5, "tau_apart": 0.75, "pairs": 8,
     "right": 6, "wrong": 1, "within_error": 1, "share_right": 6 / 7,
 }  # fmt: skip
 FOUND = {
@@ -40,5 +40,5 @@ def test_a_comparison_fills_them(tmp_path):
     assert "| approximate instructions | 1 | 0 | 1 | none |" in text
     assert "| 4 | 10% | 3 | -25.0% | p |" in text
     assert "global load sectors | not counted" in text
-    assert "| held out | 9 | 12.5% |  | 8 | 6 | 1 | 1 |" in text
+    assert "| held out | 9 | 12.5% |  | 0.75 | 8 | 6 | 1 | 1 |" in text
     assert "6 (86%)" in text

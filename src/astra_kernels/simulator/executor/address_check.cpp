@@ -88,13 +88,15 @@ bool Interpreter::global_pointers(Warp& warp, const Addresses& at, Mask mask, bo
     InstructionCounters& counters = counters_[pc_];
     ++counters.requests;
     counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
-    counters.transactions += std::uint64_t(
-        pointers.contiguous ? ((at.of[kLanes - 1] + std::uint64_t(bytes) - 1) >> 5) - (first >> 5) + 1
-                            : std::uint64_t(count_sectors(at, mask, bytes)));
-    if (writes)
-      counters.lines += std::uint64_t(
-          pointers.contiguous ? ((at.of[kLanes - 1] + std::uint64_t(bytes) - 1) >> 7) - (first >> 7) + 1
-                              : std::uint64_t(count_lines(at, mask, bytes)));
+    if (pointers.contiguous) {
+      const std::uint64_t last = at.of[kLanes - 1] + std::uint64_t(bytes) - 1;
+      counters.transactions += (last >> 5) - (first >> 5) + 1;
+      counters.lines += (last >> 7) - (first >> 7) + 1;
+    } else {
+      const Touched touched = count_touched(at, mask, bytes);
+      counters.transactions += std::uint64_t(touched.sectors);
+      counters.lines += std::uint64_t(touched.lines);
+    }
     mark_sectors(at, mask, writes, pointers.contiguous);
   }
   return true;

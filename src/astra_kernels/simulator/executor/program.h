@@ -80,7 +80,7 @@ struct InstructionCounters {
   std::uint64_t requests;      // memory accesses with at least one lane
   std::uint64_t transactions;  // 32-byte sectors (global) or wavefronts (shared)
   std::uint64_t bytes;         // asked for by the lanes
-  std::uint64_t lines;         // 128-byte lines of stores to global memory
+  std::uint64_t lines;         // 128-byte lines (global)
 };
 
 enum class FaultKind : std::int32_t {

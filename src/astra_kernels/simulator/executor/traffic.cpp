@@ -12,43 +12,52 @@ bool is_contiguous(const Addresses& addresses, Mask mask, int bytes) {
   return !different;
 }
 
-namespace {
-
-// Distinct pieces of 2^kShift bytes.
-template <int kShift>
-int count_pieces(const Addresses& addresses, Mask mask, int bytes) {
+Touched count_touched(const Addresses& addresses, Mask mask, int bytes) {
   std::uint64_t seen[2 * kLanes];
   int count = 0;
   std::uint64_t previous = ~0ull;
   bool ordered = true;
   for (Mask rest = mask; rest; rest &= rest - 1) {
     std::uint64_t address = addresses.of[__builtin_ctz(rest)];
-    std::uint64_t first = address >> kShift, last = (address + std::uint64_t(bytes) - 1) >> kShift;
-    for (std::uint64_t piece = first; piece <= last; ++piece) {
-      if (piece == previous) continue;
-      ordered = ordered && (count == 0 || piece > previous);
-      seen[count++] = previous = piece;
+    std::uint64_t first = address >> 5, last = (address + std::uint64_t(bytes) - 1) >> 5;
+    for (std::uint64_t sector = first; sector <= last; ++sector) {
+      if (sector == previous) continue;
+      ordered = ordered && (count == 0 || sector > previous);
+      seen[count++] = previous = sector;
     }
   }
-  if (ordered) return count;
-  std::sort(seen, seen + count);
-  return int(std::unique(seen, seen + count) - seen);
+  if (!ordered) {
+    std::sort(seen, seen + count);
+    count = int(std::unique(seen, seen + count) - seen);
+  }
+  int lines = count > 0;
+  for (int i = 1; i < count; ++i) lines += seen[i] >> 2 != seen[i - 1] >> 2;
+  return {count, lines};
+}
+
+namespace {
+
+// Whether all active lanes of a group share their address with the one `apart` beside them, if that is active.
+bool lanes_share(const Addresses& addresses, Mask mask, int start, int lanes, int apart) {
+  for (int lane = start; lane < start + lanes; ++lane) {
+    const bool both = mask >> lane & mask >> (lane ^ apart) & 1u;
+    if (both && addresses.of[lane] != addresses.of[lane ^ apart]) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-int count_sectors(const Addresses& addresses, Mask mask, int bytes) {
-  return count_pieces<5>(addresses, mask, bytes);
-}
-
-int count_lines(const Addresses& addresses, Mask mask, int bytes) {
-  return count_pieces<7>(addresses, mask, bytes);
-}
-
 int count_wavefronts(const Addresses& addresses, Mask mask, int bytes) {
-  const int words = bytes > 4 ? bytes / 4 : 1, lanes = kLanes / words;
+  const int words = bytes > 4 ? bytes / 4 : 1, apart = kLanes / words;
   int total = 0;
-  for (int start = 0; start < kLanes; start += lanes) {
+  for (int start = 0, lanes; start < kLanes; start += lanes) {
+    lanes = apart;
+    if (words > 1 && start % (2 * apart) == 0) {
+      const bool together = lanes_share(addresses, mask, start, 2 * apart, 1) ||
+                            lanes_share(addresses, mask, start, 2 * apart, 2);
+      if (together) lanes = 2 * apart;
+    }
     std::uint32_t seen[kLanes][kLanes];  // distinct words of each bank
     int depth[kLanes] = {};
     int deepest = 0;

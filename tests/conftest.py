@@ -19,11 +19,6 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-STREWN = {"test_rogues.py"}
-"""Files whose tests may run in different processes: long ones, each a job of its own. A process has one simulated
-device, so that the tests of other files stay together."""
-
-
 def pytest_collection_modifyitems(config, items):
     skips = {
         "full": None if config.getoption("--full") else "runs with --full",
@@ -36,8 +31,6 @@ def pytest_collection_modifyitems(config, items):
         else "apache-tvm-ffi is not installed",
     }
     for item in items:
-        if item.path.name not in STREWN:
-            item.add_marker(pytest.mark.xdist_group(name=str(item.path)))
         for marker, reason in skips.items():
             if reason and marker in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=reason))

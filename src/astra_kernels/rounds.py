@@ -302,13 +302,13 @@ class Round:
         return self.team.strategy.finished(self._history) is not None
 
 
-_ONLY_THERE = frozenset({"not_simulated", "device_to_host", "stream"})
-"""Rules by which a simulated device refuses what it cannot do or see."""
-
-
 def in_turn(rows: Sequence[Sequence[Item]]) -> Iterator[Item]:
     """The first of each row, then the second of each, and so on."""
     return (item for column in zip_longest(*rows) for item in column if item is not None)
+
+
+_ONLY_THERE = frozenset({"not_simulated", "device_to_host", "stream"})
+"""Rules by which a simulated device refuses what it cannot do or see."""
 
 
 def fails_surely(evaluation: Evaluation, screen: str) -> bool:

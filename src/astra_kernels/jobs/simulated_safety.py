@@ -28,7 +28,7 @@ from astra_kernels.records.evaluation import Evaluation, Incorrect, SafetyCheck,
 
 ORDERS = 2
 """Orders of warps and blocks in which every workload is examined, beside the natural one of the other gates."""
-_MOST_ELEMENTS = 1_000_000
+_MOST_ELEMENTS = 4_000_000
 """Of all examined workloads together: the checks take some seven times as long as a call without them."""
 _LOOKED_FOR = (
     "races within and between blocks, reads of what nobody wrote, bounds, alignment, barriers, shuffles, "

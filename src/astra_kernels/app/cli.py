@@ -215,6 +215,39 @@ def show(run: Path, *, json: JsonOption = False) -> int:
 
 
 @app.command
+def report(
+    run: Path,
+    *,
+    out: Path | None = None,
+    markdown: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Write what a run established as one page of HTML: `astra report runs/NAME`.
+
+    The page opens from disk, fetches nothing and prints. A run that has not ended is reported as far as it is.
+
+    Args:
+        run: Run directory.
+        out: File to write; default: RUN/report.html, or with --markdown standard output.
+        markdown: Write Markdown instead, for a pull request.
+    """
+    from astra_kernels.app import reports
+
+    return reports.report(run, out, as_markdown=markdown)
+
+
+@app.command
+def runs(folder: Path = Path("runs"), *, json: JsonOption = False) -> int:
+    """List runs, newest first: problem, device, verdict, gain, cost.
+
+    Args:
+        folder: Directory that holds run directories.
+    """
+    from astra_kernels.app import reports
+
+    return reports.runs(folder, as_json=json)
+
+
+@app.command
 def replay(run: Path) -> int:
     """Run a recorded run again from its own record: no network, no device. Ends with 1 where it decides otherwise.
 

@@ -113,13 +113,13 @@ def read_notes(directory: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def read_history(directory: Path) -> History:
-    """What a run's log tells, without its problem.
+def read_history(directory: Path, *, words: bool = True) -> History:
+    """What a run's log tells, without its problem; what models were asked and answered only with `words`.
 
     Raises:
         RunError: when it is no run.
     """
-    return History.fold(RunStore.open(directory).events())
+    return History.fold(RunStore.open(directory).events(words=words))
 
 
 def read_run(directory: Path, *, words: bool = True) -> Run:

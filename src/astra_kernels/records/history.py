@@ -66,6 +66,7 @@ def beats_baseline(evaluation: Evaluation | None) -> bool:
 class History:
     """What has happened so far in one run; `append` keeps it equal to the fold of the log."""
 
+    started: RunStarted | None = None
     config: RunConfig | None = None
     problem_digest: str = ""
     baseline: Candidate | None = None
@@ -106,6 +107,7 @@ class History:
         self.elapsed_s = max(self.elapsed_s, event.elapsed_s)
         match event:
             case RunStarted():
+                self.started = event
                 self.config, self.problem_digest = event.config, event.problem_digest
             case BaselineEvaluated():
                 self.baseline, self.baseline_evaluation = event.candidate, event.evaluation

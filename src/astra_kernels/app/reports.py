@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from astra_kernels.app.overview import Overview, overview_of
 from astra_kernels.app.runs import read_run
@@ -75,7 +75,8 @@ def _show(folder: Path, found: list[Overview]) -> None:
     if not found:
         console.print(escape(f"{folder}: no runs yet; start one with astra optimize PROBLEM"))
         return
-    table = Table("begun", "run", "device", "agents", "verdict", "gain", "tried", "min")
+    columns = ("begun", "run", "device", "agents", "verdict", "gain", "tried", "min")
+    table = Table(*(Column(name, overflow="fold") for name in columns))
     for row in found:
         style = {"confirmed": "green", "refuted": "red"}.get(row.verdict, "")
         words = row.began[:10], row.run, row.device, row.agents, row.verdict, row.gain

@@ -16,7 +16,7 @@ from astra_kernels.app.team import Engagement, require_models, team_of
 from astra_kernels.devices.opening import require_device
 from astra_kernels.errors import MachineFault, UserError
 from astra_kernels.evaluation.confirm import Judge
-from astra_kernels.evaluation.hosted import HostedEvaluator, Terms
+from astra_kernels.evaluation.hosted import HostedEvaluator, Pulse, Terms
 from astra_kernels.evaluation.local import LocalHost
 from astra_kernels.evaluation.spool import Patience, SpoolHost
 from astra_kernels.jobs.hosting import job_environment
@@ -84,30 +84,43 @@ def require_openable(config: RunConfig) -> None:
 
 @contextmanager
 def evaluator_at(
-    where: Whereabouts, problem: Problem, device: str, data_root: Path, *, safety: bool = False
+    where: Whereabouts,
+    problem: Problem,
+    device: str,
+    data_root: Path,
+    *,
+    safety: bool = False,
+    pulse: Pulse | None = None,
 ) -> Iterator[HostedEvaluator]:
     """An evaluator whose jobs run there; `safety` runs the safety tools in jobs that confirm.
+
+    `pulse` accompanies its jobs.
 
     Raises:
         UserError: the spool cannot be used.
         MachineFault: when there is no room for a scratch directory.
     """
     if where.spool is None:
-        with local_evaluator(problem, device, data_root, safety=safety) as evaluator:
+        with local_evaluator(problem, device, data_root, safety=safety, pulse=pulse) as evaluator:
             yield evaluator
         return
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    patience = Patience(say, where.timeout_s)
+    patience = Patience(say, where.timeout_s, pulse=pulse)
     host = SpoolHost(problem, data_root, Spool.create(where.spool), patience)
     yield HostedEvaluator(problem, device, host, Terms(safety=safety))
 
 
 @contextmanager
 def local_evaluator(
-    problem: Problem, device: str, data_root: Path, *, safety: bool = False
+    problem: Problem,
+    device: str,
+    data_root: Path,
+    *,
+    safety: bool = False,
+    pulse: Pulse | None = None,
 ) -> Iterator[HostedEvaluator]:
     """An evaluator on this machine; `safety` runs the safety tools in jobs that confirm.
 
@@ -125,6 +138,7 @@ def local_evaluator(
             environment=job_environment(os.environ),
             data_root=data_root,
             builds=_build_cache() or Path(name) / "builds",
+            pulse=pulse,
         )
         yield HostedEvaluator(problem, device, host, Terms(safety=safety))
 

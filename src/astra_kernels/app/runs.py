@@ -10,7 +10,7 @@ from pathlib import Path
 
 from astra_kernels import __version__
 from astra_kernels.app.compose import Whereabouts, evaluator_at, memory_file, optimizer
-from astra_kernels.app.team import Engagement
+from astra_kernels.app.team import Engagement, require_own_agents
 from astra_kernels.errors import AstraError, MachineFault, RunError
 from astra_kernels.exporters.files import write_candidate, write_problem
 from astra_kernels.importers.problem_dir import load_problem
@@ -49,7 +49,7 @@ def start_run(
     """
     problem = load_problem(problem_dir, baseline)
     show_notes(problem)
-    target = directory or _fresh_directory(problem.name)
+    target = directory or fresh_directory(problem.name)
     existed = target.exists()
     store = RunStore.create(target)
     try:
@@ -89,6 +89,7 @@ def continue_run(directory: Path, watch: Watch, where: Whereabouts, *, resumed: 
         run = read_run(directory)
         config = run.history.config
         assert config is not None, "read_run refuses such a log"
+        require_own_agents(config)
 
         def write(event: Event) -> None:
             store.append(event)
@@ -164,9 +165,10 @@ def show_notes(problem: Problem) -> None:
         print(f"note: {note}", file=sys.stderr)
 
 
-def _fresh_directory(name: str) -> Path:
+def fresh_directory(name: str, folder: Path = Path("runs")) -> Path:
+    """A directory in `folder` for a new run of the problem `name`; it does not exist yet."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{name}-{stamp}"
+    base = folder / f"{name}-{stamp}"
     return next(
         p
         for p in (base, *(base.with_name(f"{base.name}-{n}") for n in range(2, 1000)))

@@ -14,6 +14,7 @@ from astra_kernels.agents.rules.coding import RuleCoder
 from astra_kernels.agents.rules.planning import RulePlanner
 from astra_kernels.agents.rules.profiling import RuleProfiler
 from astra_kernels.agents.rules.testing import RuleTester
+from astra_kernels.errors import RunError
 from astra_kernels.protocols import CodingAgent, Strategy
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.problem import Problem
@@ -51,6 +52,7 @@ def team_of(engaged: Engagement, journal: Journal) -> Iterator[Team]:
         ModelRejected: no such provider, or a key is missing.
         SetupError: the library of a provider, or a command, is not installed.
     """
+    require_own_agents(engaged.config)
     if engaged.config.agents == "rules":
         yield _rules(engaged)
         return
@@ -58,6 +60,18 @@ def team_of(engaged: Engagement, journal: Journal) -> Iterator[Team]:
 
     with open_models(engaged.config, journal, _surroundings(engaged.config)) as models:
         yield with_models(engaged, models)
+
+
+def require_own_agents(config: RunConfig) -> None:
+    """Refuse a run in which somebody else decided.
+
+    Raises:
+        RunError: saying so.
+    """
+    if config.agents == "outside":
+        raise RunError(
+            "an outside agent decided in this run, through astra mcp: it can be shown and reported, not resumed or replayed"
+        )
 
 
 def require_models(config: RunConfig) -> None:

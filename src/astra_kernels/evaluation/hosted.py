@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -17,6 +17,11 @@ from astra_kernels.records.problem import Problem
 from astra_kernels.records.workload import Workload
 
 TIMING_PROCESSES: Mapping[Effort, int] = {"search": 1, "confirm": 3}
+
+
+Pulse = Callable[[tuple[str, ...]], None]
+"""Called several times a second while a job runs, with the stages that it has been through, as far as they are known.
+What it raises ends the wait, and the job where that can be."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from astra_kernels.errors import MachineFault
-from astra_kernels.evaluation.hosted import Answer
+from astra_kernels.evaluation.hosted import Answer, Pulse
 from astra_kernels.evaluation.stage import JobRequest, stage_job
 from astra_kernels.jobs.hosting import host_job
-from astra_kernels.jobs.spec import RESULT_FILE
+from astra_kernels.jobs.spec import RESULT_FILE, STAGES_FILE, JobSpec
 from astra_kernels.records.evaluation import Evaluation
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import JudgedEvaluation
@@ -24,6 +24,7 @@ _RESULT: TypeAdapter[Evaluation] = TypeAdapter(
 )
 _ATTEMPTS = 2
 """A machine fault is retried once before it ends the run."""
+_PULSE_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class LocalHost:
     """Where the problem's safetensors files lie."""
     builds: Path
     """Builds are kept here by content, and shared between jobs and runs."""
+    pulse: Pulse | None = None
 
     def submit(self, request: JobRequest) -> LocalJob:
         """Take note of a job."""
@@ -79,10 +81,32 @@ class LocalJob:
         try:
             job = parent / "job"
             spec = stage_job(host.problem, host.data_root, self.request, job)
-            host_job(job, spec, host.environment, host.builds)
+            self._hosted(job, spec)
             return read_result(job)
         finally:
             shutil.rmtree(parent, ignore_errors=True)
+
+    def _hosted(self, job: Path, spec: JobSpec) -> None:
+        host, pulse = self.host, self.host.pulse
+        if pulse is None:
+            host_job(job, spec, host.environment, host.builds)
+            return
+        host_job(
+            job,
+            spec,
+            host.environment,
+            host.builds,
+            pulse=lambda: pulse(_stages(job)),
+            pulse_s=_PULSE_S,
+        )
+
+
+def _stages(job: Path) -> tuple[str, ...]:
+    """Stages that a job has been through."""
+    try:
+        return tuple((job / STAGES_FILE).read_text(encoding="utf-8").split())
+    except OSError:
+        return ()
 
 
 def read_result(job: Path) -> Evaluation:

@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from astra_kernels import __version__
 from astra_kernels.errors import MachineFault, UserError
-from astra_kernels.evaluation.hosted import Answer
+from astra_kernels.evaluation.hosted import Answer, Pulse
 from astra_kernels.evaluation.stage import JobRequest, stage_job
 from astra_kernels.jobs.sealed import NotWhole
 from astra_kernels.jobs.spool import ATTEMPTS, Manifest, Result, Spool
@@ -39,6 +39,7 @@ class Patience:
     most_s: float | None = None
     """Seconds to wait for one result before giving up; None waits for ever."""
     poll_s: float = POLL_S
+    pulse: Pulse | None = None
 
 
 class SpoolHost:
@@ -187,6 +188,8 @@ class SpooledJob:
                     f"(astra worker --spool {directory})"
                 )
             host.say_awaited()
+            if patience.pulse is not None:
+                patience.pulse(())
             time.sleep(patience.poll_s)
         return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import time
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from astra_kernels.jobs.programs import (
 )
 from astra_kernels.jobs.sanitizer import Safety, examine
 from astra_kernels.jobs.simulated_safety import examine_simulated
-from astra_kernels.jobs.spec import JobSpec, ProgramSpec, WorkloadSpec
+from astra_kernels.jobs.spec import STAGES_FILE, JobSpec, ProgramSpec, WorkloadSpec
 from astra_kernels.jobs.time_gate import TimeGate, measured_gate, modelled_gate
 from astra_kernels.jobs.timing import Contest
 from astra_kernels.languages.cuda.outcome import BuildFailure, Built
@@ -120,6 +121,9 @@ class Gates:
         now = time.perf_counter()
         self._stages[stage] = round(now - self._since, 3)
         self._since = now
+        with contextlib.suppress(OSError):  # for whoever watches; the verdict does not depend on it
+            with (self._shop.job_dir / STAGES_FILE).open("a", encoding="utf-8") as stream:
+                stream.write(f"{stage}\n")
 
     def _needs_baseline(self) -> bool:
         """Whether its errors or times are unknown, or it is measured side by side."""

@@ -23,6 +23,8 @@ from astra_kernels.records.evaluation import Consistency, OutputAccuracy
 
 JOB_FILE = "job.json"
 RESULT_FILE = "result.json"
+STAGES_FILE = "stages.txt"
+"""Stages that a job has been through so far, one a line."""
 SCHEMA_VERSION = 1
 
 

@@ -37,9 +37,10 @@ class Budget(Record):
         return "" if self.seconds is None else f"budget of {self.seconds:g} s used"
 
 
-Mode = Literal["rules", "multi", "single", "hybrid"]
+Mode = Literal["rules", "multi", "single", "hybrid", "outside"]
 """`rules`: no model. `multi`: a model in each of the four roles. `single`: one agent does all four jobs.
-`hybrid`: `multi`, and source rewrites on every candidate that a model wrote."""
+`hybrid`: `multi`, and source rewrites on every candidate that a model wrote. `outside`: whoever called the tools of
+`astra mcp`; nobody here decides, so such a run is neither resumed nor replayed."""
 
 
 class RunConfig(Record):

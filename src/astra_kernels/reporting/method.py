@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from astra_kernels.records.describe import describe_timing
 from astra_kernels.records.evaluation import Measured, Modelled, Passed
+from astra_kernels.records.run import RunConfig
 
 if TYPE_CHECKING:
     from astra_kernels.reporting.facts import Report
@@ -72,7 +73,7 @@ def search_facts(report: Report) -> tuple[tuple[str, str], ...]:
     rows = [
         (
             "agents",
-            config.agents + (f", {config.model}" if config.model else ", no language model"),
+            _agents(config),
         ),
         ("strategy", f"{config.strategy}, {history.rounds_ended} rounds"),
         ("candidates judged", str(len(history.attempts))),
@@ -94,6 +95,12 @@ def search_facts(report: Report) -> tuple[tuple[str, str], ...]:
             ("language models", f"{ledger.requests:,} requests, {ledger.tokens:,} tokens{price}")
         )
     return tuple(rows)
+
+
+def _agents(config: RunConfig) -> str:
+    if config.agents == "outside":
+        return "outside: whoever called the tools of astra mcp"
+    return config.agents + (f", {config.model}" if config.model else ", no language model")
 
 
 def environment_facts(report: Report) -> tuple[tuple[str, str], ...]:

@@ -308,6 +308,38 @@ def worker(
 
 
 @app.command
+def mcp(
+    *,
+    root: Annotated[
+        tuple[Path, ...], Parameter(negative="", consume_multiple=True, allow_repeating=True)
+    ] = (Path(),),
+    device: DeviceOption = None,
+    runs: Path = Path("runs"),
+    confirmations: int = 3,
+    evaluator: EvaluatorOption = "local",
+    spool_timeout: SpoolTimeoutOption = None,
+) -> int:
+    """Serve a coding agent: it decides what to try, Astra judges. Standard input and output speak the Model Context Protocol.
+
+    Claude Code, Codex or Cursor start it; see docs/mcp.md. What an agent asks is appended to a run, which `show` and
+    `report` read like any other.
+
+    Args:
+        root: Directories that the agent's tools may read; default: the current one.
+        runs: Directory in which runs are made.
+        confirmations: Candidates of a run that may get a second look.
+    """
+    from astra_kernels.app.compose import Whereabouts
+    from astra_kernels.app.mcp_server.roots import Roots
+    from astra_kernels.app.mcp_server.serving import serve
+    from astra_kernels.app.mcp_server.workbench import Terms
+
+    where = Whereabouts.parse(evaluator, spool_timeout)
+    chosen = device or where.default_device()
+    return serve(Terms(Roots.of(root), chosen, runs.resolve(), confirmations, where))
+
+
+@app.command
 def schema(
     record: Annotated[str, Parameter(help="definition, workload, solution or event.")],
 ) -> int:

@@ -18,7 +18,7 @@ from astra_kernels.reporting.facts import report_of
 from astra_kernels.reporting.page import html, markdown
 from astra_kernels.store import EVENTS
 
-_REPORT = "report.html"
+REPORT = "report.html"
 
 
 def report(directory: Path, out: Path | None, *, as_markdown: bool) -> int:
@@ -33,7 +33,16 @@ def report(directory: Path, out: Path | None, *, as_markdown: bool) -> int:
     if as_markdown and out is None:
         print(text, end="")
         return 0
-    target = out or directory / _REPORT
+    print(write_page(text, out or directory / REPORT))
+    return 0
+
+
+def write_page(text: str, target: Path) -> Path:
+    """Write a report, whole or not at all; returns its path.
+
+    Raises:
+        RunError: it cannot be written.
+    """
     partial = target.with_name(f".{target.name}.partial")
     try:
         partial.write_text(text, encoding="utf-8")
@@ -43,8 +52,7 @@ def report(directory: Path, out: Path | None, *, as_markdown: bool) -> int:
         raise RunError(
             f"{target}: cannot be written: {error.strerror or error}; choose another --out"
         ) from None
-    print(target)
-    return 0
+    return target
 
 
 def runs(folder: Path, *, as_json: bool) -> int:

@@ -121,9 +121,10 @@ class Gates:
         now = time.perf_counter()
         self._stages[stage] = round(now - self._since, 3)
         self._since = now
-        with contextlib.suppress(OSError):  # for whoever watches; the verdict does not depend on it
-            with (self._shop.job_dir / STAGES_FILE).open("a", encoding="utf-8") as stream:
-                stream.write(f"{stage}\n")
+        stages = self._shop.job_dir / STAGES_FILE
+        # For whoever watches; the verdict does not depend on it.
+        with contextlib.suppress(OSError), stages.open("a", encoding="utf-8") as stream:
+            stream.write(f"{stage}\n")
 
     def _needs_baseline(self) -> bool:
         """Whether its errors or times are unknown, or it is measured side by side."""

@@ -183,7 +183,7 @@ class Tools:
 
         def end() -> Reported:
             opened = self.workbench.run(run)
-            opened.finish("finished by the agent")
+            self.workbench.end(opened, "finished by the agent")
             return _reported(opened)
 
         answer = await self._working(ctx, call, end)

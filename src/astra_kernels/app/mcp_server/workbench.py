@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +45,8 @@ class Workbench:
     terms: Terms
     runs: dict[str, OutsideRun] = field(default_factory=dict)
     _call: Call = field(default_factory=Call)
-    _open: ExitStack = field(default_factory=ExitStack)
+    _held: dict[str, ExitStack] = field(default_factory=dict)
+    """What an open run holds: its lock and its scratch directory."""
 
     def load(self, problem: str, baseline: str | None, call: Call) -> OutsideRun:
         """Start a run: the baseline is built and judged.
@@ -76,7 +77,7 @@ class Workbench:
             run = opening.enter_context(opened(path, terms.where, terms.confirmations, self._pulse))
             self._call = call
             run.lay_ground(call)
-            self._open.push(opening.pop_all())
+            self._held[run.name] = opening.pop_all()
         self.runs[run.name] = run
         return run
 
@@ -131,14 +132,20 @@ class Workbench:
             raise UserError("candidate: these are the baseline's own sources")
         return candidate
 
+    def end(self, run: OutsideRun, reason: str) -> None:
+        """Finish a run and let go of it; it can still be read.
+
+        Raises:
+            AstraError: what came of it cannot be written.
+        """
+        with self._held.pop(run.name, ExitStack()):
+            run.finish(reason)
+
     def close(self) -> None:
         """End every run that goes on; the log says why."""
         for run in self.runs.values():
-            try:
-                run.finish("the agent's session ended")
-            except AstraError:
-                continue  # the log ends where it is, as after a kill
-        self._open.close()
+            with suppress(AstraError):  # then the log ends where it is, as after a kill
+                self.end(run, "the agent's session ended")
 
     def _pulse(self, stages: tuple[str, ...]) -> None:
         self._call.pulse(stages)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_kernels.app import reports
 from tests.app.conftest import KERNEL
 
 from .conftest import events, talking, write_sigmoid
@@ -177,7 +178,7 @@ def hear(process, identifier):
     raise AssertionError("the server ended")
 
 
-def test_a_killed_server_leaves_a_log_that_reads_and_no_worker(tmp_path):
+def test_a_killed_server_leaves_a_log_that_reads_and_no_worker(tmp_path, capsys):
     """Spoken to by hand, in the words of an older protocol, so that nothing but the protocol may be on its output."""
     write_sigmoid(tmp_path / "sigmoid")
     command = [sys.executable, "-m", "astra_kernels", "mcp", "--device", "sim:h200"]
@@ -206,11 +207,8 @@ def test_a_killed_server_leaves_a_log_that_reads_and_no_worker(tmp_path):
         process.send_signal(signal.SIGKILL)
         process.communicate()
     wait_for(lambda: not [p for p in workers if Path(f"/proc/{p}").exists()], "workers to end")
-    shown = subprocess.run(
-        [sys.executable, "-m", "astra_kernels", "report", "--markdown", run],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert shown.returncode == 0 and "not finished" in shown.stdout, shown.stderr
+    assert reports.report(Path(run), None, as_markdown=True) == 0
+    assert "not finished" in capsys.readouterr().out
     assert [e["event"] for e in events(run)][-1] == "baseline_evaluated"
 
 

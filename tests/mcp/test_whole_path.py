@@ -2,13 +2,15 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import jsonschema
 import pytest
+
+from astra_kernels.app import commands, reports
+from astra_kernels.app.compose import Whereabouts
+from astra_kernels.errors import RunError
 
 from .conftest import events, talking
 
@@ -191,22 +193,15 @@ def test_history_and_report_tell_what_happened(session):
     assert "has ended" in session.after_the_end
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "words"),
-    [
-        (("show",), 0, "fast math"),
-        (("report", "--markdown"), 0, "outside: whoever called the tools"),
-        (("optimize", "--resume"), 2, "not resumed or replayed"),
-        (("replay",), 2, "not resumed or replayed"),
-    ],
-    ids=lambda v: v[0] if isinstance(v, tuple) else "",
-)
-def test_the_run_is_an_ordinary_one_except_that_nobody_here_can_go_on(
-    session, arguments, code, words
-):
-    verb, *options = arguments
-    command = [sys.executable, "-m", "astra_kernels", verb, *options, session.directory]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, done.stderr
-    assert words in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+def test_the_run_is_an_ordinary_one_except_that_nobody_here_can_go_on(session, capsys):
+    directory = Path(session.directory)
+    assert commands.show(directory, as_json=False) == 0
+    assert "fast math" in capsys.readouterr().out
+    assert reports.report(directory, None, as_markdown=True) == 0
+    assert "outside: whoever called the tools" in capsys.readouterr().out
+    before = len(events(directory))
+    with pytest.raises(RunError, match="not resumed or replayed"):
+        commands.resume(directory, Whereabouts(), as_json=True)
+    with pytest.raises(RunError, match="not resumed or replayed"):
+        commands.replay_run(directory)
+    assert len(events(directory)) == before

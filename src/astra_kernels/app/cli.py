@@ -311,7 +311,7 @@ def worker(
 def mcp(
     *,
     root: Annotated[
-        tuple[Path, ...], Parameter(negative="", consume_multiple=True, allow_repeating=True)
+        tuple[Path, ...], Parameter(negative="", consume_multiple=True, show_default=False)
     ] = (Path(),),
     device: DeviceOption = None,
     runs: Path = Path("runs"),

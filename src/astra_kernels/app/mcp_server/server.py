@@ -30,7 +30,7 @@ from astra_kernels.app.mcp_server.outside_run import OutsideRun, Verdict
 from astra_kernels.app.mcp_server.workbench import Workbench, plan_of
 from astra_kernels.app.reports import REPORT, write_page
 from astra_kernels.app.runs import BEST, read_run
-from astra_kernels.errors import AstraError
+from astra_kernels.errors import AstraError, UserError
 from astra_kernels.records.base import Record
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.plan import Plan
@@ -44,8 +44,8 @@ rules that load_problem gives: code decides, nothing you say does. Times of simu
 RunName = Annotated[
     str | None, Field(description="Name of an open run; default: the one that was loaded last.")
 ]
-Export = Callable[[Path, Candidate], str]
-"""Exports a candidate of a run, given its directory; returns what was written, in words."""
+Export = Callable[[Path, Path], str]
+"""Exports the best of a finished run: given its directory and a source tree, writes, and says what in words."""
 _Result = TypeVar("_Result")
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(
@@ -193,18 +193,22 @@ class Tools:
     async def export(
         self,
         ctx: Context,
-        candidate: Annotated[str, Field(description="Id of a candidate of the run.")],
+        tree: Annotated[
+            str, Field(description="The framework's source tree, inside the server's roots.")
+        ],
         run: RunName = None,
     ) -> str:
-        """Export a candidate as a patch."""
-        call, export = Call(), self.exporter
+        """Export the best candidate of a finished run as a change of a framework's source tree."""
+        export = self.exporter
         assert export is not None, "the tool is there only where it can be carried out"
 
         def write() -> str:
             opened = self.workbench.run(run)
-            return export(opened.directory, opened.candidate(candidate))
+            if opened.history.finished is None:
+                raise UserError("the run goes on; call finish first")
+            return export(opened.directory, self.workbench.terms.roots.allowed(tree))
 
-        return await self._working(ctx, call, write)
+        return await self._working(ctx, Call(step="exporting"), write)
 
     async def _judged(
         self,

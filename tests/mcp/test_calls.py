@@ -15,6 +15,7 @@ import pytest
 
 from astra_kernels.app import reports
 from tests.app.conftest import KERNEL
+from tests.tiers import with_sample
 
 from .conftest import events, talking, write_sigmoid
 
@@ -117,6 +118,7 @@ def test_a_cancelled_call_stops_its_worker_and_the_next_goes_on(talk):
         ({"path": "a\0b"}, "zero byte"),
         ({"path": "link.cu"}, "outside the directories"),
         ({"path": "folder"}, "is a link out of"),
+        ({"path": "pipe.cu"}, "neither a file nor a directory"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )  # fmt: skip
@@ -124,6 +126,7 @@ def test_what_cannot_be_a_candidate_is_an_error_in_words(talk, given, words):
     link, folder = talk.directory / "link.cu", talk.directory / "folder"
     if not folder.exists():
         link.symlink_to("/etc/hostname")
+        os.mkfifo(talk.directory / "pipe.cu")
         folder.mkdir()
         (folder / "sigmoid.cu").symlink_to("/etc/hostname")
     assert words in talk.fault("verify", candidate=given)
@@ -178,26 +181,36 @@ def hear(process, identifier):
     raise AssertionError("the server ended")
 
 
-def test_a_killed_server_leaves_a_log_that_reads_and_no_worker(tmp_path, capsys):
-    """Spoken to by hand, in the words of an older protocol, so that nothing but the protocol may be on its output."""
-    write_sigmoid(tmp_path / "sigmoid")
+def by_hand(directory):
+    """A server that is spoken to without the client's library, in the words of an older protocol."""
     command = [sys.executable, "-m", "astra_kernels", "mcp", "--device", "sim:h200"]
-    with (tmp_path / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
+    process = subprocess.Popen(
+        command, cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    who = {"name": "by hand", "version": "1"}
+    speak(process, "initialize", 1, protocolVersion="2025-06-18", capabilities={}, clientInfo=who)
+    assert hear(process, 1)["serverInfo"]["name"] == "astra"
+    speak(process, "notifications/initialized")
+    return process
+
+
+@pytest.mark.parametrize("number", with_sample([signal.SIGINT, signal.SIGTERM], 0))
+def test_an_interrupted_server_ends_though_its_client_stays(tmp_path, number):
+    process = by_hand(tmp_path)
+    process.send_signal(number)
     try:
-        who = {"name": "by hand", "version": "1"}
-        speak(
-            process, "initialize", 1, protocolVersion="2025-06-18", capabilities={}, clientInfo=who
-        )
-        assert hear(process, 1)["serverInfo"]["name"] == "astra"
-        speak(process, "notifications/initialized")
+        code = process.wait(timeout=60)
+    finally:
+        process.kill()
+        _, words = process.communicate()
+    assert (code, words) == (130, "astra: interrupted\n")
+
+
+def test_a_killed_server_leaves_a_log_that_reads_and_no_worker(tmp_path, capsys):
+    """Spoken to by hand, so that nothing but the protocol may be on its output."""
+    write_sigmoid(tmp_path / "sigmoid")
+    process = by_hand(tmp_path)
+    try:
         speak(process, "tools/call", 2, name="load_problem", arguments={"problem": "sigmoid"})
         run = hear(process, 2)["structuredContent"]["run_directory"]
         given = {"candidate": candidate(256, title="never judged")}

@@ -50,10 +50,12 @@ class Roots:
         return found
 
     def _require_inside(self, found: Path) -> None:
-        """Refuse a directory with links that lead out: whatever reads it follows them."""
+        """Refuse what whoever reads it would wait for, and links that lead out, which it would follow."""
         for number, path in enumerate(_files(found)):
             if number >= _MOST_FILES:
                 raise UserError(f"{found}: more than {_MOST_FILES} files; name a smaller directory")
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise UserError(f"{path}: neither a file nor a directory")
             if path.is_symlink() and not self._holds(path.resolve()):
                 raise UserError(f"{path}: is a link out of the directories that may be read here")
 
@@ -62,4 +64,6 @@ class Roots:
 
 
 def _files(found: Path) -> Iterator[Path]:
-    return found.rglob("*") if found.is_dir() else iter(())
+    yield found
+    if found.is_dir():
+        yield from found.rglob("*")

@@ -48,6 +48,7 @@ Export = Callable[[Path, Path], str]
 """Exports the best of a finished run: given its directory and a source tree, writes, and says what in words."""
 _Result = TypeVar("_Result")
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_STARTS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _ADDS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
@@ -63,10 +64,12 @@ def server_of(bench: Workbench, export: Export | None = None) -> MCPServer[None]
         log_level="WARNING",
     )
     tools = Tools(bench, export)
-    for tool in (tools.load_problem, tools.verify, tools.bench, tools.confirm, tools.finish):
+    server.add_tool(tools.load_problem, annotations=_STARTS)
+    for tool in (tools.diagnose, tools.verify, tools.bench, tools.confirm):
         server.add_tool(tool, annotations=_ADDS)
-    for reading in (tools.diagnose, tools.history, tools.report):
-        server.add_tool(reading, annotations=_READS)
+    server.add_tool(tools.history, annotations=_READS)
+    for ending in (tools.report, tools.finish):
+        server.add_tool(ending, annotations=_ADDS)
     if export is not None:
         server.add_tool(tools.export, annotations=_ADDS)
     return server

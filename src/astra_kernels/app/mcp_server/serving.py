@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from importlib.util import find_spec
+from types import FrameType
+from typing import NoReturn
 
 from astra_kernels.app.mcp_server.workbench import Terms, Workbench
 from astra_kernels.errors import SetupError
 
+_INTERRUPTED = 130
+
 
 def serve(terms: Terms) -> int:
     """Serve the tools on standard input and output, which carry nothing else.
+
+    An interrupt ends the process from here.
 
     Raises:
         SetupError: the protocol's library is not installed.
@@ -20,9 +29,23 @@ def serve(terms: Terms) -> int:
         )
     from astra_kernels.app.mcp_server.server import server_of
 
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     bench = Workbench(terms)
+    interrupted = False
     try:
         server_of(bench).run("stdio")
+    except KeyboardInterrupt:
+        interrupted = True
     finally:
         bench.close()
+    if interrupted:
+        print("astra: interrupted", file=sys.stderr, flush=True)
+        # A thread waits for the client's next line: nothing wakes it, and Python would wait for it.
+        os._exit(_INTERRUPTED)
     return 0
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """At once, as the event loop's own handler would not: that one waits for the client's next line."""
+    raise KeyboardInterrupt

@@ -144,7 +144,7 @@ class Workbench:
     def close(self) -> None:
         """End every run that goes on; the log says why."""
         for run in self.runs.values():
-            with suppress(AstraError):  # then the log ends where it is, as after a kill
+            with suppress(AstraError, OSError):  # then the log ends where it is, as after a kill
                 self.end(run, "the agent's session ended")
 
     def _pulse(self, stages: tuple[str, ...]) -> None:

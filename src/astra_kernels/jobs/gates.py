@@ -81,6 +81,8 @@ class Gates:
             MachineFault: the machine failed.
         """
         spec = self._spec
+        with contextlib.suppress(OSError):  # of an earlier try
+            (self._shop.job_dir / STAGES_FILE).unlink(missing_ok=True)
         programs = {"subject": spec.subject}
         if spec.candidate is not None and self._needs_baseline():
             programs["baseline"] = spec.baseline

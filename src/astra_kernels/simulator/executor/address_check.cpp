@@ -86,15 +86,14 @@ bool Interpreter::global_pointers(Warp& warp, const Addresses& at, Mask mask, bo
   pointers.contiguous = is_contiguous(at, mask, bytes);
   if (counters_ && (!allocation_ || allocation_->counted)) {
     InstructionCounters& counters = counters_[pc_];
-    ++counters.requests;
-    counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
+    ++counters.global_requests;
     if (pointers.contiguous) {
       const std::uint64_t last = at.of[kLanes - 1] + std::uint64_t(bytes) - 1;
-      counters.transactions += (last >> 5) - (first >> 5) + 1;
+      counters.sectors += (last >> 5) - (first >> 5) + 1;
       counters.lines += (last >> 7) - (first >> 7) + 1;
     } else {
       const Touched touched = count_touched(at, mask, bytes);
-      counters.transactions += std::uint64_t(touched.sectors);
+      counters.sectors += std::uint64_t(touched.sectors);
       counters.lines += std::uint64_t(touched.lines);
     }
     mark_sectors(at, mask, writes, pointers.contiguous);
@@ -143,9 +142,15 @@ bool Interpreter::shared_pointers(Warp& warp, const Addresses& at, Mask mask, Po
 }
 
 void Interpreter::count_shared(const Addresses& at, Mask mask, bool contiguous) {
-  const std::uint8_t merged = request_.code[pc_].counted_bytes;
+  const Instruction& in = request_.code[pc_];
+  const std::uint8_t merged = in.counted_bytes;
   if (merged == kMerged) return;
   InstructionCounters& counters = counters_[pc_];
+  if (in.handler == Handler::load_matrices || in.handler == Handler::store_matrices) {
+    ++counters.shared_requests;
+    counters.wavefronts += std::uint64_t(count_row_wavefronts(at, mask));
+    return;
+  }
   const int bytes = merged ? merged : access_bytes_;
   int wavefronts = 0, requests = 1;
   if (merged && misaligned_lane(at, mask, merged) >= 0) {
@@ -155,9 +160,8 @@ void Interpreter::count_shared(const Addresses& at, Mask mask, bool contiguous) 
     const int words = bytes > 4 ? bytes / 4 : 1;
     wavefronts = contiguous && !merged ? words : count_wavefronts(at, mask, bytes);
   }
-  counters.requests += std::uint64_t(requests);
-  counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
-  counters.transactions += std::uint64_t(wavefronts);
+  counters.shared_requests += std::uint64_t(requests);
+  counters.wavefronts += std::uint64_t(wavefronts);
 }
 
 bool Interpreter::local_pointers(Warp& warp, const Addresses& at, Mask mask, Pointers& pointers) {
@@ -168,14 +172,7 @@ bool Interpreter::local_pointers(Warp& warp, const Addresses& at, Mask mask, Poi
   lane = outside_lane(at, mask, 0, size, bytes);
   if (lane >= 0) return fail(FaultKind::LocalBounds, warp, lane, at.of[lane], bytes);
   for (int i = 0; i < kLanes; ++i) pointers.of[i] = warp.local + std::uint64_t(i) * size + at.of[i];
-  if (counters_) {
-    // The hardware interleaves local memory by lane, so that equal offsets share sectors.
-    InstructionCounters& counters = counters_[pc_];
-    const std::uint64_t asked = std::uint64_t(bytes * __builtin_popcount(mask));
-    ++counters.requests;
-    counters.bytes += asked;
-    counters.transactions += (asked + kSectorBytes - 1) / kSectorBytes;
-  }
+  if (counters_) ++counters_[pc_].local_requests;
   return true;
 }
 

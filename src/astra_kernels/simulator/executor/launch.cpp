@@ -160,10 +160,12 @@ class Launch {
       counters_[i].warps += part[i].warps;
       counters_[i].threads += part[i].threads;
       counters_[i].guarded_on += part[i].guarded_on;
-      counters_[i].requests += part[i].requests;
-      counters_[i].transactions += part[i].transactions;
-      counters_[i].bytes += part[i].bytes;
+      counters_[i].global_requests += part[i].global_requests;
+      counters_[i].shared_requests += part[i].shared_requests;
+      counters_[i].local_requests += part[i].local_requests;
+      counters_[i].sectors += part[i].sectors;
       counters_[i].lines += part[i].lines;
+      counters_[i].wavefronts += part[i].wavefronts;
     }
   }
 

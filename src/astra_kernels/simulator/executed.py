@@ -77,9 +77,9 @@ def executed_blocks(
         for index in range(start, end):
             operation = microcode.operations[index]
             line = _line(operation)
-            if line is None or not operation.counted:
+            if line is None or not operation.issued:
                 continue
-            lines[line] += 1
+            lines[line] += operation.counted
             kind = _anchor(operation)
             if kind and not (kind in _ARITHMETIC.values() and line in expanded):
                 merges = operation.memory.counted_bytes > 0 and warps[index] > 0

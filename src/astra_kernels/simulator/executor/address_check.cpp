@@ -84,7 +84,8 @@ bool Interpreter::global_pointers(Warp& warp, const Addresses& at, Mask mask, bo
   if ((mask & ~warp.waited) && too_early(warp, at, mask & ~warp.waited, writes)) return false;
   for (int i = 0; i < kLanes; ++i) pointers.of[i] = reinterpret_cast<std::uint8_t*>(at.of[i]);
   pointers.contiguous = is_contiguous(at, mask, bytes);
-  if (counters_ && (!allocation_ || allocation_->counted)) {
+  const bool repeated = request_.code[pc_].counted_bytes == kMerged;
+  if (counters_ && !repeated && (!allocation_ || allocation_->counted)) {
     InstructionCounters& counters = counters_[pc_];
     ++counters.global_requests;
     if (pointers.contiguous) {
@@ -172,7 +173,7 @@ bool Interpreter::local_pointers(Warp& warp, const Addresses& at, Mask mask, Poi
   lane = outside_lane(at, mask, 0, size, bytes);
   if (lane >= 0) return fail(FaultKind::LocalBounds, warp, lane, at.of[lane], bytes);
   for (int i = 0; i < kLanes; ++i) pointers.of[i] = warp.local + std::uint64_t(i) * size + at.of[i];
-  if (counters_) ++counters_[pc_].local_requests;
+  if (counters_ && request_.code[pc_].counted_bytes != kMerged) ++counters_[pc_].local_requests;
   return true;
 }
 

@@ -30,7 +30,7 @@ class Space(IntEnum):
 
 SHARED_WINDOW = 1 << 60
 LOCAL_WINDOW = 2 << 60
-# `MemoryFields.counted_bytes` of an access that an earlier one counts for.
+# `MemoryFields.counted_bytes` of an access that an earlier one counts for, or has made needless.
 MERGED = 255
 # What the checks make of an access by its modifiers: 1 strong, 2 by `volatile` only, 4 publishes what was before.
 ORDERS = {"volatile": 3, "cv": 3, "relaxed": 1, "acquire": 1, "release": 5, "acq_rel": 5}

@@ -128,7 +128,10 @@ class TimedCounters(Counters):
         slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
         lines_read: 128-byte lines of global memory, counted for each load request.
         lines_written: The same for each store request.
-        atomic_sectors: 32-byte sectors of global memory, counted for each atomic operation of a warp.
+        atomic_passes: 32-byte sectors of global memory, counted for each atomic operation of a warp as often
+            as it has lanes that change the same address.
+        busiest_atomic_passes: Those of the stretch of memory that has most of them; a stretch is in one
+            slice of L2.
         blocks: How often each basic block ran: what machine code is matched with
             (`devices/executed_sass.py`).
     """
@@ -138,7 +141,8 @@ class TimedCounters(Counters):
     slowest_load_rounds: float
     lines_read: int
     lines_written: int
-    atomic_sectors: int
+    atomic_passes: int
+    busiest_atomic_passes: int
     blocks: tuple[ExecutedBlock, ...]
 
 
@@ -219,9 +223,8 @@ def summarise(
         slowest_load_rounds=waits.slowest_load_rounds,
         lines_read=_lines_of(rows, "load", "copy_async"),
         lines_written=_lines_of(rows, "store"),
-        atomic_sectors=sum(
-            row.counts["sectors"] for row in rows if row.operation.handler == "atomic"
-        ),
+        atomic_passes=sum(row.counts["atomic_passes"] for row in rows),
+        busiest_atomic_passes=round(result.busiest_atomic_passes * scale),
         blocks=executed_blocks(
             kernel.microcode,
             [row.counts["warps"] for row in rows],

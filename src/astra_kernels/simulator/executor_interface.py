@@ -15,7 +15,7 @@ from astra_kernels.simulator.lowering.translate import OperationTable
 
 COUNTER_NAMES = (
     "warps", "threads", "guarded_on", "global_requests", "shared_requests", "local_requests",
-    "sectors", "lines", "wavefronts",
+    "sectors", "lines", "wavefronts", "atomic_passes",
 )  # fmt: skip
 
 
@@ -70,6 +70,7 @@ class LaunchResult(C.Structure):
         ("barriers", C.c_uint64),
         ("bytes_read", C.c_uint64),
         ("bytes_written", C.c_uint64),
+        ("busiest_atomic_passes", C.c_uint64),
         ("unchecked", C.c_uint64),
         ("message", C.c_char * 512),
     )

@@ -1,4 +1,7 @@
 // From the addresses of an access to host pointers: which space, in bounds, aligned, and its cost.
+#include <algorithm>
+
+#include "atomics.h"
 #include "interpreter.h"
 
 namespace astra {
@@ -98,8 +101,38 @@ bool Interpreter::global_pointers(Warp& warp, const Addresses& at, Mask mask, bo
       counters.lines += std::uint64_t(touched.lines);
     }
     mark_sectors(at, mask, writes, pointers.contiguous);
+    if (request_.code[pc_].handler == Handler::atomic || request_.code[pc_].handler == Handler::polling_atomic)
+      count_atomic_passes(at, mask);
   }
   return true;
+}
+
+// Lanes that change the same address take turns; those of a sector that change different ones go together.
+void Interpreter::count_atomic_passes(const Addresses& at, Mask mask) {
+  const std::uint64_t first = at.of[__builtin_ctz(mask)];
+  bool same = true;
+  for (Mask rest = mask; rest; rest &= rest - 1) same = same && at.of[__builtin_ctz(rest)] == first;
+  if (same && atomics()[request_.code[pc_].operation].combines()) mask &= -mask;
+  std::uint64_t sectors[kLanes];
+  int passes[kLanes] = {}, count = 0;
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    int turn = 1;
+    for (Mask before = mask & ((Mask(1) << lane) - 1); before; before &= before - 1)
+      turn += at.of[__builtin_ctz(before)] == at.of[lane];
+    const std::uint64_t sector = at.of[lane] / kSectorBytes;
+    const int place = int(std::find(sectors, sectors + count, sector) - sectors);
+    if (place == count) sectors[count++] = sector;
+    passes[place] = std::max(passes[place], turn);
+  }
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t address = sectors[i] * kSectorBytes;
+    Allocation* holder = allocation_ ? allocation_ : device_memory().find(address);
+    if (!holder || !holder->atomics) continue;
+    counters_[pc_].atomic_passes += std::uint64_t(passes[i]);
+    const std::uint64_t inside = address > holder->address ? address - holder->address : 0;
+    holder->atomics->add(inside / kStretchBytes, passes[i]);
+  }
 }
 
 // In a launch that may overlap the kernel before it, memory is that kernel's until the thread has waited for

@@ -166,6 +166,7 @@ class Launch {
       counters_[i].sectors += part[i].sectors;
       counters_[i].lines += part[i].lines;
       counters_[i].wavefronts += part[i].wavefronts;
+      counters_[i].atomic_passes += part[i].atomic_passes;
     }
   }
 
@@ -247,6 +248,7 @@ void astra_launch(const LaunchRequest* request, InstructionCounters* counters, L
   if (!request->checks) device_memory().end_unchecked_launch();
   result->bytes_read = device_memory().bytes_read();
   result->bytes_written = device_memory().bytes_written();
+  result->busiest_atomic_passes = device_memory().busiest_atomic_passes();
 }
 
 }  // extern "C"

@@ -82,6 +82,7 @@ struct InstructionCounters {
   std::uint64_t sectors;     // 32 bytes of global memory
   std::uint64_t lines;       // 128 bytes of global memory
   std::uint64_t wavefronts;  // of shared memory
+  std::uint64_t atomic_passes;  // of sectors of global memory
 };
 
 enum class FaultKind : std::int32_t {
@@ -151,6 +152,7 @@ struct LaunchResult {
   std::uint64_t barriers;
   std::uint64_t bytes_read;  // of distinct sectors
   std::uint64_t bytes_written;
+  std::uint64_t busiest_atomic_passes;  // of the stretch of memory that has most
   std::uint64_t unchecked;  // 1 when the checks ran out of memory
   char message[512];  // of a failed assertion
 };

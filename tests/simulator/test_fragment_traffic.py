@@ -14,7 +14,13 @@ SHAPES = {
     "tf32": ("m16n16k8",),
     "f64": ("m8n8k4",),
 }
-RESULTS = {"f16": ("f16", "f32"), "bf16": ("f32",), "s8": ("s32",), "tf32": ("f32",), "f64": ("f64",)}
+RESULTS = {
+    "f16": ("f16", "f32"),
+    "bf16": ("f32",),
+    "s8": ("s32",),
+    "tf32": ("f32",),
+    "f64": ("f64",),
+}
 BITS = {"f16": 16, "bf16": 16, "s8": 8}
 SPACES = {"global": ".global", "shared": ".shared", "generic": ""}
 OPCODE = re.compile(r"\s(LDG|LDS|LD|STG|STS|ST|LDSM|MOVM)\.([\w.]+|\b)|\s(LDS|STS) ")
@@ -27,7 +33,9 @@ def forms():
         moves = [(which, factor) for which in "ab"]
         moves += [(which, result) for which in "cd" for result in RESULTS[factor]]
         found += [(*move, shape) for move in moves for shape in shapes]
-    return [(*form, *rest) for form in dict.fromkeys(found) for rest in product(("row", "col"), SPACES)]
+    return [
+        (*form, *rest) for form in dict.fromkeys(found) for rest in product(("row", "col"), SPACES)
+    ]
 
 
 def registers(which, kind, shape):
@@ -43,19 +51,29 @@ def registers(which, kind, shape):
 def kernel(which, kind, shape, layout, space, stride=64):
     """A load of a fragment and volatile stores of its registers, or volatile loads and a store."""
     count, width = registers(which, kind, shape)
-    name, ptx_type = ("%fd", "f64") if kind == "f64" else ("%f", "f32") if kind == "f32" else ("%r", "b32")
+    name, ptx_type = (
+        ("%fd", "f64") if kind == "f64" else ("%f", "f32") if kind == "f32" else ("%r", "b32")
+    )
     names = [f"{name}{16 + index}" for index in range(count)]
     base = {"global": "%rd1", "shared": "tile", "generic": "%rd0"}[space]
     verb = f"wmma.{'store' if which == 'd' else 'load'}.{which}.sync.aligned.{layout}.{shape}{SPACES[space]}.{kind}"
-    lines = ["ld.param.u64 %rd0, [p0];", "ld.param.u64 %rd2, [p1];", "cvta.to.global.u64 %rd1, %rd0;"]
+    lines = [
+        "ld.param.u64 %rd0, [p0];",
+        "ld.param.u64 %rd2, [p1];",
+        "cvta.to.global.u64 %rd1, %rd0;",
+    ]
     lines += ["cvta.to.global.u64 %rd2, %rd2;", "mov.u32 %r1, %tid.x;"]
     lines += [f"mul.wide.u32 %rd3, %r1, {count * width};", "add.s64 %rd2, %rd2, %rd3;"]
     if which == "d":
-        lines += [f"ld.volatile.global.{ptx_type} {x}, [%rd2+{i * width}];" for i, x in enumerate(names)]
+        lines += [
+            f"ld.volatile.global.{ptx_type} {x}, [%rd2+{i * width}];" for i, x in enumerate(names)
+        ]
         lines += [f"{verb} [{base}], {{{', '.join(names)}}}, {stride};"]
     else:
         lines += [f"{verb} {{{', '.join(names)}}}, [{base}], {stride};"]
-        lines += [f"st.volatile.global.{ptx_type} [%rd2+{i * width}], {x};" for i, x in enumerate(names)]
+        lines += [
+            f"st.volatile.global.{ptx_type} [%rd2+{i * width}], {x};" for i, x in enumerate(names)
+        ]
     declared = "  .shared .align 128 .b8 tile[32768];" if space == "shared" else ""
     return module_of("  " + "\n  ".join(lines), 2, declarations=declared)
 

@@ -215,7 +215,7 @@ def summarise(
         load_rounds=waits.load_rounds,
         active_lanes=metrics["smsp__thread_inst_executed.sum"] / issued if issued else 0.0,
         dram_bytes_read=round(result.bytes_read * scale),
-        dram_bytes_written=round(result.bytes_written * scale),
+        distinct_bytes_written=round(result.bytes_written * scale),
         barriers=round(result.barriers * scale),
         lines=_lines(rows),
         chain_clocks=waits.chain_clocks,

@@ -242,7 +242,7 @@ def model_time(launch: Launch, machine: Machine, resources: Resources) -> Modell
     waves = _waves(counters, machine, place, work.total_us)
 
     bandwidth = machine.memory_bandwidth_gb_s * _DRAM_EFFICIENCY * 1e3  # bytes a microsecond
-    dram_us = (counters.dram_bytes_read + counters.dram_bytes_written) / bandwidth
+    dram_us = (counters.dram_bytes_read + counters.distinct_bytes_written) / bandwidth
     clock = float(machine.clock_mhz)
     warps = -(-launch.threads_per_block // _WARP)
     # A multiprocessor starts one warp after the other, and in every wave a block waits for its last one.

@@ -82,12 +82,11 @@ def compare(folder: Path, measured: dict[str, Any], cache: Path) -> dict[str, An
         for built in programs.built.values():
             code |= machine_code(built, tools)
         report["counters"] = _counters(folder, profiled, checked, code)
+        ran = {s.point.name: (s, profiled[s.point.name]) for s in run_points(programs, large)}
         report["dram"] = counters.summary(
-            {
-                s.point.name: counters.dram(s, profiled[s.point.name])
-                for s in run_points(programs, large)
-            }
+            {name: counters.dram_read(*pair) for name, pair in ran.items()}
         )
+        report["written_back"] = counters.written_back(ran)
         report["profiled"] = [len(names & profiled.keys()), len(large)]
     if (folder / "times.json").is_file():
         report["times"] = _times(folder, programs)

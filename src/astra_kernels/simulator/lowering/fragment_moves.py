@@ -202,9 +202,7 @@ def _access(
 
 def _transposed(t: Translator, value: Value) -> Register:
     result = t.temporary(Kind.LANES32)
-    t.emit(
-        MicroOp("transpose_matrix", results=(result,), sources=(value, *[None] * 4, ALL_LANES))
-    )
+    t.emit(MicroOp("transpose_matrix", results=(result,), sources=(value, *[None] * 4, ALL_LANES)))
     return result
 
 

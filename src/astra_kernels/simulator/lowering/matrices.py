@@ -16,7 +16,7 @@ from astra_kernels.simulator.lowering.microcode import (
     Value,
 )
 from astra_kernels.simulator.lowering.translate import Translator
-from astra_kernels.simulator.ptx.syntax import Instruction, Operand
+from astra_kernels.simulator.ptx.syntax import Instruction
 
 ALL_LANES = Constant(0xFFFFFFFF, Kind.LANES32)
 _ROW_BYTES = 16  # of ldmatrix: eight halves

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_kernels.devices.executed_sass import MachineBlock, machine_code
+from astra_kernels.devices.machine_code import MachineBlock, machine_code
 from astra_kernels.errors import AstraError
 from astra_kernels.languages.cuda.toolchain import find_toolchain
 from astra_kernels.simulator import stated_error

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from astra_kernels.devices.executed_sass import MachineBlock, executed_classes
+from astra_kernels.devices.executed_sass import executed_classes
+from astra_kernels.devices.machine_code import MachineBlock
 from astra_kernels.jobs.ncu import parse_raw_page
 from astra_kernels.languages.cuda.sass import instruction_class
 from astra_kernels.simulator.counting import TimedCounters

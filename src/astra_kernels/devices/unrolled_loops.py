@@ -37,15 +37,20 @@ class Work:
 
     Attributes:
         anchors: how many of each are in one turn.
-        turns: that warps made, in all.
+        parts: code of the PTX that does it, and how often warps ran that.
         entries: how often a warp came to it.
         depth: how many loops a turn is inside.
     """
 
     anchors: Mapping[Anchor, float]
-    turns: float
+    parts: Mapping[Copy, float]
     entries: float
     depth: int
+
+    @property
+    def turns(self) -> float:
+        """That warps made, in all."""
+        return sum(copy.turns * times for copy, times in self.parts.items())
 
 
 def runs(copies: Sequence[Copy], work: Work) -> list[float]:
@@ -56,6 +61,10 @@ def runs(copies: Sequence[Copy], work: Work) -> list[float]:
     """
     if not work.turns or not work.entries:
         return [0.0] * len(copies)
+    alike = [sum(c == copy for c in copies) for copy in copies]
+    if set(copies) == work.parts.keys():
+        # ptxas kept the loops as they are in the PTX.
+        return [work.parts.get(c, 0.0) / n for c, n in zip(copies, alike, strict=True)]
     widths = sorted({copy.turns for copy in copies}, reverse=True)
     tiers = [(w, any(c.loops for c in copies if c.turns == w)) for w in widths]
     average = work.turns / work.entries
@@ -102,12 +111,7 @@ def loop_works(ptx: Sequence[ExecutedBlock], flow: ControlFlow) -> list[Work]:
 def _always(ptx: Sequence[ExecutedBlock], flow: ControlFlow, number: int) -> dict[Anchor, float]:
     """What a loop does in every turn."""
     header = flow.loops[number].header
-    (region,) = (blocks for blocks in flow.regions if header in blocks)
-    found: dict[Anchor, float] = {}
-    for block in region:
-        for anchor, count in ptx[block].anchors.items():
-            found[anchor] = found.get(anchor, 0.0) + count
-    return found
+    return _anchors(ptx, next(blocks for blocks in flow.regions if header in blocks))
 
 
 def _work(
@@ -116,19 +120,32 @@ def _work(
     family: Sequence[int],
     always: Sequence[Mapping[Anchor, float]],
 ) -> Work:
-    smallest = min(family, key=lambda n: sum(always[n].values()))
-    turns, entries = 0.0, 0.0
-    inside: set[int] = set()
-    for number in family:
-        header = flow.loops[number].header
-        outside = [b for b in flow.predecessors[header] if b not in flow.loops[number].body]
-        times = ptx[header].executions
-        turns += times * turns_of(always[number], always[smallest])
-        entries = max(entries, min(times, sum(ptx[b].executions for b in outside)))
-        inside |= next(set(blocks) for blocks in flow.regions if header in blocks)
-    for number, block in enumerate(ptx):
-        if number not in inside:
-            part = turns_of(block.anchors, always[smallest]) * block.executions
-            turns, entries = turns + part, max(entries, block.executions if part else 0)
-    depth = min(flow.depths[flow.loops[n].header] for n in family)
-    return Work(always[smallest], turns, entries, depth)
+    anchors: Mapping[Anchor, float] = always[family[0]]
+    of_region: list[tuple[float, bool, float]] = []
+    entries = 0.0
+    headers = {flow.loops[n].header: flow.loops[n] for n in family}
+    for blocks in flow.regions:
+        times = max(ptx[b].executions for b in blocks)
+        turns = turns_of(_anchors(ptx, blocks), anchors)
+        loop = next((headers[b] for b in blocks if b in headers), None)
+        if turns:
+            of_region.append((turns, loop is not None, times))
+        if loop is not None:
+            outside = [b for b in flow.predecessors[loop.header] if b not in loop.body]
+            times = min(times, sum(ptx[b].executions for b in outside))
+        entries = max(entries, times if turns else 0)
+    unit = min(turns for turns, _, _ in of_region)
+    parts: dict[Copy, float] = {}
+    for turns, loops, times in of_region:
+        copy = Copy(turns / unit, loops)
+        parts[copy] = parts.get(copy, 0.0) + times
+    depth = min(flow.depths[header] for header in headers)
+    return Work({a: n * unit for a, n in anchors.items()}, parts, entries, depth)
+
+
+def _anchors(ptx: Sequence[ExecutedBlock], blocks: Sequence[int]) -> dict[Anchor, float]:
+    found: dict[Anchor, float] = {}
+    for block in blocks:
+        for anchor, count in ptx[block].anchors.items():
+            found[anchor] = found.get(anchor, 0.0) + count
+    return found

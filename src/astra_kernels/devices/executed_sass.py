@@ -19,8 +19,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from astra_kernels.devices.flow_bounds import Bounds, FlowBounds
 from astra_kernels.devices.machine_code import MachineBlock
+from astra_kernels.devices.resemblance import resemblance
 from astra_kernels.devices.unrolled_loops import Copy, loop_works, runs, turns_of
 from astra_kernels.languages.cuda.sass import instruction_class
 from astra_kernels.simulator.control_flow import ControlFlow
@@ -41,11 +44,13 @@ class Region:
         lines: of the source, how many instructions come from each.
         anchors: instructions that stand for one of the PTX, by kind and line.
         held: the same, and those under a predicate; of arithmetic, what is not predicated.
+        blocks: their numbers.
         depth: how many loops it is inside.
         loop: the innermost one's number.
         slow: whether it calls a slow path.
     """
 
+    blocks: tuple[int, ...]
     lines: Mapping[Line, int]
     anchors: Mapping[Anchor, int]
     held: Mapping[Anchor, int]
@@ -69,8 +74,7 @@ def executed_classes(
 def block_executions(machine: Sequence[MachineBlock], ptx: Sequence[ExecutedBlock]) -> list[float]:
     """How often warps ran each block of the machine code; what nothing leads to never ran."""
     flow = ControlFlow([block.successors for block in machine])
-    regions = [_region(machine, flow, blocks) for blocks in flow.regions]
-    found = _Estimate(regions, FlowBounds(flow), ptx).counts()
+    found = _Estimate(machine, flow, ptx).counts()
     times = [0.0] * len(machine)
     for blocks, count in zip(flow.regions, found, strict=True):
         for block in blocks:
@@ -78,7 +82,7 @@ def block_executions(machine: Sequence[MachineBlock], ptx: Sequence[ExecutedBloc
     return times
 
 
-def _region(machine: Sequence[MachineBlock], flow: ControlFlow, blocks: Sequence[int]) -> Region:
+def _region(machine: Sequence[MachineBlock], flow: ControlFlow, blocks: tuple[int, ...]) -> Region:
     lines: Counter[Line] = Counter()
     anchors: Counter[Anchor] = Counter()
     held: Counter[Anchor] = Counter()
@@ -91,17 +95,18 @@ def _region(machine: Sequence[MachineBlock], flow: ControlFlow, blocks: Sequence
         )
     slow = any(machine[block].slow for block in blocks)
     first = blocks[0]
-    return Region(lines, anchors, held, flow.depths[first], flow.innermost[first], slow)
+    return Region(blocks, lines, anchors, held, flow.depths[first], flow.innermost[first], slow)
 
 
 class _Estimate:
     """The counts of a kernel's regions, found one kind after the other."""
 
     def __init__(
-        self, regions: Sequence[Region], relations: FlowBounds, ptx: Sequence[ExecutedBlock]
+        self, machine: Sequence[MachineBlock], flow: ControlFlow, ptx: Sequence[ExecutedBlock]
     ) -> None:
+        regions = [_region(machine, flow, blocks) for blocks in flow.regions]
         self._regions = regions
-        self._relations = relations
+        self._relations = FlowBounds(flow)
         self._ptx = ptx
         self._flow = ControlFlow([block.successors for block in ptx])
         self._of_line: dict[Line, list[tuple[int, float]]] = {}
@@ -111,6 +116,10 @@ class _Estimate:
                 self._of_line.setdefault(line, []).append((number, count))
             for anchor, share in ran.anchors.items():
                 self._of_anchor.setdefault(anchor, []).append((number, share))
+        alike = resemblance(machine, flow, ptx, self._flow)
+        sizes = np.array([len(block.opcodes) for block in machine])
+        self._alike = np.array([sizes[list(r.blocks)] @ alike[list(r.blocks)] for r in regions])
+        self._home = alike.argmax(axis=0)
         self._weights = [self._weigh(region) for region in regions]
         self._known: dict[int, float] = {0: float(ptx[0].executions)}
         self._known |= {n: 0.0 for n, region in enumerate(regions) if region.slow}
@@ -189,7 +198,10 @@ class _Estimate:
     def _voted(self, number: int) -> float:
         weights = self._weights[number]
         least = _ABSORBED * max(weights.values(), default=0.0)
-        return float(max((self._ptx[n].executions for n, w in weights.items() if w >= least), default=0))
+        blocks = self._regions[number].blocks
+        inside = [n for n, w in weights.items() if w >= least and self._home[n] in blocks]
+        best = int(self._alike[number].argmax())
+        return float(max(self._ptx[n].executions for n in (best, *inside)))
 
     def _allowed(self, number: int, bounds: Bounds, scale: float) -> float:
         low, high = bounds

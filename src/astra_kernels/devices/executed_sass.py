@@ -17,14 +17,14 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
 from astra_kernels.devices.flow_bounds import Bounds, FlowBounds
 from astra_kernels.devices.machine_code import MachineBlock
 from astra_kernels.devices.resemblance import resemblance
-from astra_kernels.devices.unrolled_loops import Copy, loop_works, runs, turns_of
+from astra_kernels.devices.unrolled_loops import Copy, Part, Work, loop_works, runs, turns_of
 from astra_kernels.languages.cuda.sass import instruction_class
 from astra_kernels.simulator.control_flow import ControlFlow
 from astra_kernels.simulator.executed import ARITHMETIC, Anchor, ExecutedBlock, Line
@@ -119,6 +119,7 @@ class _Estimate:
         alike = resemblance(machine, flow, ptx, self._flow)
         sizes = np.array([len(block.opcodes) for block in machine])
         self._alike = np.array([sizes[list(r.blocks)] @ alike[list(r.blocks)] for r in regions])
+        self._sizes = [sum(sizes[list(r.blocks)]) for r in regions]
         self._home = alike.argmax(axis=0)
         self._weights = [self._weigh(region) for region in regions]
         self._known: dict[int, float] = {0: float(ptx[0].executions)}
@@ -154,18 +155,78 @@ class _Estimate:
         """Counts of the loops' bodies; how much less often each loop turns than that of the PTX."""
         scale: dict[int | None, float] = {}
         for work in loop_works(self._ptx, self._flow):
-            members: list[int] = []
-            copies: list[Copy] = []
-            for number, region in enumerate(self._regions):
-                turns = turns_of(region.held, work.anchors)
-                if turns and number not in self._known:
-                    members.append(number)
-                    copies.append(Copy(turns, region.depth >= work.depth))
-            for number, times in zip(members, runs(copies, work), strict=True):
-                self._known[number] = times
-                if self._regions[number].depth >= work.depth and work.turns:
-                    scale[self._regions[number].loop] = times / work.turns
+            groups = self._copies(work)
+            copies = list(groups.values())
+            if sorted(map(astuple, copies)) == sorted(astuple(part.copy) for part in work.parts):
+                times = self._paired(groups, work)
+            else:
+                times = dict(zip(groups, runs(copies, work), strict=True))
+                self._enter(groups, work)
+            for members, often in times.items():
+                self._known |= dict.fromkeys(members, often)
+                if work.turns and groups[members].loops:
+                    scale[self._regions[members[0]].loop] = often / work.turns
         return scale
+
+    def _copies(self, work: Work) -> dict[tuple[int, ...], Copy]:
+        """Groups of regions that do a loop's work: those of one loop together, others each by itself."""
+        groups: dict[tuple[int, int], list[int]] = {}
+        for number, region in enumerate(self._regions):
+            if number not in self._known and turns_of(region.held, work.anchors):
+                loops = region.depth >= work.depth and region.loop is not None
+                key = (0, region.loop or 0) if loops else (1, number)
+                groups.setdefault(key, []).append(number)
+        found: dict[tuple[int, ...], Copy] = {}
+        for (straight, _), members in groups.items():
+            held: Counter[Anchor] = Counter()
+            for number in members:
+                held.update(self._regions[number].held)
+            found[tuple(members)] = Copy(turns_of(held, work.anchors), not straight)
+        return found
+
+    def _paired(
+        self, groups: Mapping[tuple[int, ...], Copy], work: Work
+    ) -> dict[tuple[int, ...], float]:
+        """ptxas kept the loops: each group runs as often as the part of the PTX that resembles it most."""
+        scores = [
+            (self._resemble(members, part), members, index)
+            for members, copy in groups.items()
+            for index, part in enumerate(work.parts)
+            if part.copy == copy
+        ]
+        found: dict[tuple[int, ...], float] = {}
+        taken: set[int] = set()
+        for _, members, index in sorted(scores, reverse=True):
+            if members not in found and index not in taken:
+                found[members] = work.parts[index].executions
+                taken.add(index)
+        return found
+
+    def _resemble(self, members: Sequence[int], part: Part) -> float:
+        """Of whole loops, or of straight code; where they are alike, their surroundings decide."""
+        loop = self._regions[members[0]].loop
+        theirs = self._flow.innermost[part.blocks[0]]
+        ours: Counter[Line | Anchor] = Counter()
+        there: Counter[Line | Anchor] = Counter()
+        for number, region in enumerate(self._regions):
+            if number in members or (part.copy.loops and region.loop == loop):
+                ours.update(region.lines)
+                ours.update(region.held)
+        for block, ran in enumerate(self._ptx):
+            if block in part.blocks or (part.copy.loops and self._flow.innermost[block] == theirs):
+                there.update(ran.lines)
+                there.update(ran.anchors)
+        alike = sum((ours & there).values()) / max(sum((ours | there).values()), 1)
+        surroundings = max(self._alike[n, b] / self._sizes[n] for n in members for b in part.blocks)
+        return alike + float(surroundings)
+
+    def _enter(self, groups: Mapping[tuple[int, ...], Copy], work: Work) -> None:
+        """Where control comes to before it is spread over several copies, it comes once an entry."""
+        if len(groups) < 2:
+            return
+        above = self._relations.above([n for members in groups for n in members])
+        if above is not None and above not in self._known and not self._regions[above].anchors:
+            self._known[above] = work.entries
 
     def _anchor(self, scale: Mapping[int | None, float]) -> None:
         """Counts of other regions with anchors: their votes, scaled until the anchors run as often as in the PTX."""
@@ -199,9 +260,18 @@ class _Estimate:
         weights = self._weights[number]
         least = _ABSORBED * max(weights.values(), default=0.0)
         blocks = self._regions[number].blocks
-        inside = [n for n, w in weights.items() if w >= least and self._home[n] in blocks]
+        inside = [
+            n
+            for n, w in weights.items()
+            if w >= least and self._home[n] in blocks and self._holds(number, n)
+        ]
         best = int(self._alike[number].argmax())
         return float(max(self._ptx[n].executions for n in (best, *inside)))
+
+    def _holds(self, number: int, block: int) -> bool:
+        """Whether a region has the accesses and barriers of a PTX block, as it must when that is inside."""
+        certain = [a for a in self._ptx[block].anchors if a[0] not in ARITHMETIC]
+        return all(anchor in self._regions[number].held for anchor in certain)
 
     def _allowed(self, number: int, bounds: Bounds, scale: float) -> float:
         low, high = bounds

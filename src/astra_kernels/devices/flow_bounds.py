@@ -7,7 +7,7 @@ after it together; and that it runs no more often than a block that every way le
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from astra_kernels.simulator.control_flow import ControlFlow
@@ -51,6 +51,18 @@ class FlowBounds:
             if before == (low, high):
                 break
         return [(min(a, b), b) for a, b in zip(low, high, strict=True)]
+
+    def above(self, regions: Sequence[int]) -> int | None:
+        """The nearest other region that every way to these leads over; None where they are under none."""
+        firsts = [self._flow.regions[n][0] for n in regions]
+        common = [
+            b
+            for b in self._flow.reachable
+            if all(self._flow.dominators[f] >> b & 1 for f in firsts)
+            and self.region_of[b] not in regions
+        ]
+        nearest = max(common, key=lambda b: self._flow.dominators[b].bit_count(), default=None)
+        return None if nearest is None else self.region_of[nearest]
 
     def _neighbours(self) -> list[tuple[int, tuple[int, ...]]]:
         """Regions, and those that together run at least as often."""

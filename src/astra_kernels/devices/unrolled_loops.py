@@ -20,7 +20,7 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Copy:
-    """Machine code that does a loop's work.
+    """Code that does a loop's work.
 
     Attributes:
         turns: of the loop, in one run of it.
@@ -32,25 +32,40 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Code of the PTX that does a loop's work.
+
+    Attributes:
+        copy: how wide it is.
+        blocks: where it is.
+        executions: how many warps ran it.
+    """
+
+    copy: Copy
+    blocks: tuple[int, ...]
+    executions: float
+
+
+@dataclass(frozen=True)
 class Work:
     """Loops of the PTX that came from one.
 
     Attributes:
         anchors: how many of each are in one turn.
-        parts: code of the PTX that does it, and how often warps ran that.
+        parts: the PTX has; ptxas may make others of them.
         entries: how often a warp came to it.
         depth: how many loops a turn is inside.
     """
 
     anchors: Mapping[Anchor, float]
-    parts: Mapping[Copy, float]
+    parts: tuple[Part, ...]
     entries: float
     depth: int
 
     @property
     def turns(self) -> float:
         """That warps made, in all."""
-        return sum(copy.turns * times for copy, times in self.parts.items())
+        return sum(part.copy.turns * part.executions for part in self.parts)
 
 
 def runs(copies: Sequence[Copy], work: Work) -> list[float]:
@@ -62,9 +77,11 @@ def runs(copies: Sequence[Copy], work: Work) -> list[float]:
     if not work.turns or not work.entries:
         return [0.0] * len(copies)
     alike = [sum(c == copy for c in copies) for copy in copies]
-    if set(copies) == work.parts.keys():
+    there = [part.copy for part in work.parts]
+    if set(copies) == set(there):
         # ptxas kept the loops as they are in the PTX.
-        return [work.parts.get(c, 0.0) / n for c, n in zip(copies, alike, strict=True)]
+        of_copy = {c: sum(p.executions for p in work.parts if p.copy == c) for c in there}
+        return [of_copy[c] / n for c, n in zip(copies, alike, strict=True)]
     widths = sorted({copy.turns for copy in copies}, reverse=True)
     tiers = [(w, any(c.loops for c in copies if c.turns == w)) for w in widths]
     average = work.turns / work.entries
@@ -82,6 +99,7 @@ def runs(copies: Sequence[Copy], work: Work) -> list[float]:
 
 
 def _greedy(tiers: Sequence[tuple[float, bool]], turns: float) -> list[int]:
+    """How often each width, the widest first, runs for so many turns."""
     found: list[int] = []
     for width, loops in tiers:
         times = floor(turns / width + _ROUNDING)
@@ -98,49 +116,43 @@ def turns_of(anchors: Mapping[Anchor, float], work: Mapping[Anchor, float]) -> f
 
 
 def loop_works(ptx: Sequence[ExecutedBlock], flow: ControlFlow) -> list[Work]:
-    """The loops of a kernel; those that have anchors in common are one."""
+    """The loops of a kernel that have anchors in every turn; those that have some in common are one."""
+    regions = {b: blocks for blocks in flow.regions for b in blocks}
+    always = [_anchors(ptx, regions[loop.header]) for loop in flow.loops]
     families: list[list[int]] = []
-    always = [_always(ptx, flow, number) for number in range(len(flow.loops))]
     for number in range(len(flow.loops)):
         joined = [f for f in families if any(always[n].keys() & always[number] for n in f)]
         families = [f for f in families if f not in joined]
         families.append([*(n for f in joined for n in f), number])
-    return [_work(ptx, flow, family, always) for family in families if always[family[0]]]
-
-
-def _always(ptx: Sequence[ExecutedBlock], flow: ControlFlow, number: int) -> dict[Anchor, float]:
-    """What a loop does in every turn."""
-    header = flow.loops[number].header
-    return _anchors(ptx, next(blocks for blocks in flow.regions if header in blocks))
+    return [_work(ptx, flow, f, always[f[0]]) for f in families if always[f[0]]]
 
 
 def _work(
     ptx: Sequence[ExecutedBlock],
     flow: ControlFlow,
     family: Sequence[int],
-    always: Sequence[Mapping[Anchor, float]],
+    anchors: Mapping[Anchor, float],
 ) -> Work:
-    anchors: Mapping[Anchor, float] = always[family[0]]
-    of_region: list[tuple[float, bool, float]] = []
+    found: list[Part] = []
     entries = 0.0
     headers = {flow.loops[n].header: flow.loops[n] for n in family}
     for blocks in flow.regions:
-        times = max(ptx[b].executions for b in blocks)
+        times = float(max(ptx[b].executions for b in blocks))
         turns = turns_of(_anchors(ptx, blocks), anchors)
         loop = next((headers[b] for b in blocks if b in headers), None)
-        if turns:
-            of_region.append((turns, loop is not None, times))
+        if not turns:
+            continue
+        found.append(Part(Copy(turns, loop is not None), blocks, times))
         if loop is not None:
             outside = [b for b in flow.predecessors[loop.header] if b not in loop.body]
             times = min(times, sum(ptx[b].executions for b in outside))
-        entries = max(entries, times if turns else 0)
-    unit = min(turns for turns, _, _ in of_region)
-    parts: dict[Copy, float] = {}
-    for turns, loops, times in of_region:
-        copy = Copy(turns / unit, loops)
-        parts[copy] = parts.get(copy, 0.0) + times
+        entries = max(entries, times)
+    unit = min(part.copy.turns for part in found)
+    parts = (
+        Part(Copy(p.copy.turns / unit, p.copy.loops), p.blocks, p.executions) for p in found
+    )
     depth = min(flow.depths[header] for header in headers)
-    return Work({a: n * unit for a, n in anchors.items()}, parts, entries, depth)
+    return Work({a: n * unit for a, n in anchors.items()}, tuple(parts), entries, depth)
 
 
 def _anchors(ptx: Sequence[ExecutedBlock], blocks: Sequence[int]) -> dict[Anchor, float]:

@@ -23,6 +23,7 @@ import numpy as np
 
 from astra_kernels.devices.flow_bounds import Bounds, FlowBounds
 from astra_kernels.devices.machine_code import MachineBlock
+from astra_kernels.devices.reconvergence import arrivals
 from astra_kernels.devices.resemblance import resemblance
 from astra_kernels.devices.unrolled_loops import Copy, Part, Work, loop_works, runs, turns_of
 from astra_kernels.languages.cuda.sass import instruction_class
@@ -74,11 +75,14 @@ def executed_classes(
 def block_executions(machine: Sequence[MachineBlock], ptx: Sequence[ExecutedBlock]) -> list[float]:
     """How often warps ran each block of the machine code; what nothing leads to never ran."""
     flow = ControlFlow([block.successors for block in machine])
-    found = _Estimate(machine, flow, ptx).counts()
+    estimate = _Estimate(machine, flow, ptx)
+    found = estimate.counts()
     times = [0.0] * len(machine)
     for blocks, count in zip(flow.regions, found, strict=True):
         for block in blocks:
             times[block] = count
+    for block, count in arrivals(machine, flow, times, estimate.splits()).items():
+        times[block] = count
     return times
 
 
@@ -90,9 +94,7 @@ def _region(machine: Sequence[MachineBlock], flow: ControlFlow, blocks: tuple[in
         lines.update(machine[block].lines)
         anchors.update(machine[block].anchors)
         held.update(machine[block].anchors)
-        held.update(
-            {a: n for a, n in machine[block].predicated.items() if a[0] not in ARITHMETIC}
-        )
+        held.update({a: n for a, n in machine[block].predicated.items() if a[0] not in ARITHMETIC})
     slow = any(machine[block].slow for block in blocks)
     first = blocks[0]
     return Region(blocks, lines, anchors, held, flow.depths[first], flow.innermost[first], slow)
@@ -105,6 +107,7 @@ class _Estimate:
         self, machine: Sequence[MachineBlock], flow: ControlFlow, ptx: Sequence[ExecutedBlock]
     ) -> None:
         regions = [_region(machine, flow, blocks) for blocks in flow.regions]
+        self._machine = machine
         self._regions = regions
         self._relations = FlowBounds(flow)
         self._ptx = ptx
@@ -116,7 +119,7 @@ class _Estimate:
                 self._of_line.setdefault(line, []).append((number, count))
             for anchor, share in ran.anchors.items():
                 self._of_anchor.setdefault(anchor, []).append((number, share))
-        alike = resemblance(machine, flow, ptx, self._flow)
+        self._blocks_alike = alike = resemblance(machine, flow, ptx, self._flow)
         sizes = np.array([len(block.opcodes) for block in machine])
         self._alike = np.array([sizes[list(r.blocks)] @ alike[list(r.blocks)] for r in regions])
         self._sizes = [sum(sizes[list(r.blocks)]) for r in regions]
@@ -136,6 +139,21 @@ class _Estimate:
                 self._known[number] = self._allowed(number, bounds[number], scale.get(loop, 1.0))
                 bounds = self._relations.bounds(self._known)
         return [self._known[number] for number in range(len(self._regions))]
+
+    def splits(self) -> dict[int, float]:
+        """How often lanes parted at the end of a block of machine code.
+
+        A branch is where its source lines are. Of several, the last one ends the block; the others have
+        become predicates.
+        """
+        found: dict[int, float] = {}
+        for number, ran in enumerate(self._ptx):
+            there = [n for n, b in enumerate(self._machine) if b.lines.keys() & ran.lines.keys()]
+            if len(ran.successors) > 1 and there:
+                home = max(there, key=lambda n: self._blocks_alike[n, number])
+                if len(self._machine[home].successors) > 1:
+                    found[home] = float(ran.splits)
+        return found
 
     def _weigh(self, region: Region) -> dict[int, float]:
         """How much of a region comes from each PTX block: a line's instructions shared by their number there."""

@@ -56,6 +56,7 @@ class MachineBlock:
         anchors: instructions that stand for one of the PTX, by kind and line.
         predicated: such instructions under a predicate: they may be a branch of the PTX.
         targets: labels that it branches to.
+        joins: labels of where lanes that part in it or behind it have come together again.
         falls: whether control may go on to the block behind it.
         slow: whether it calls a slow path.
         successors: numbers of the blocks that may follow; the number of blocks stands for the end.
@@ -67,6 +68,7 @@ class MachineBlock:
     anchors: Counter[Anchor] = field(default_factory=Counter)
     predicated: Counter[Anchor] = field(default_factory=Counter)
     targets: list[str] = field(default_factory=list)
+    joins: list[str] = field(default_factory=list)
     falls: bool = True
     slow: bool = False
     successors: tuple[int, ...] = ()
@@ -149,7 +151,9 @@ def _add(block: MachineBlock, found: re.Match[str], line: Line | None) -> None:
         if base in _ANCHORS and not _MOVES.match(rest):
             (block.anchors if always else block.predicated)[_kind(opcode), line] += 1
     targets = [target["label"] for target in _TARGET.finditer(rest)]
-    if base == "CALL":
+    if base == "BSSY":
+        block.joins += targets
+    elif base == "CALL":
         block.slow = any(_SLOW.search(target) for target in targets)
         block.targets = [] if block.slow else targets
     elif base in ("BRA", "BRX", "JMP") and opcode != "BRA.DIV":

@@ -65,9 +65,7 @@ def spread(own: Matrix, ours: ControlFlow, theirs: ControlFlow) -> Matrix:
         ours: the graph of the rows.
         theirs: the graph of the columns.
     """
-    sides = [
-        (_neighbours(ours, back), _neighbours(theirs, back)) for back in (False, True)
-    ]
+    sides = [(_neighbours(ours, back), _neighbours(theirs, back)) for back in (False, True)]
     found = own
     for _ in range(_ROUNDS):
         ends = np.ones((own.shape[0] + 1, own.shape[1] + 1))

@@ -148,9 +148,7 @@ def _work(
             times = min(times, sum(ptx[b].executions for b in outside))
         entries = max(entries, times)
     unit = min(part.copy.turns for part in found)
-    parts = (
-        Part(Copy(p.copy.turns / unit, p.copy.loops), p.blocks, p.executions) for p in found
-    )
+    parts = (Part(Copy(p.copy.turns / unit, p.copy.loops), p.blocks, p.executions) for p in found)
     depth = min(flow.depths[header] for header in headers)
     return Work({a: n * unit for a, n in anchors.items()}, tuple(parts), entries, depth)
 

@@ -236,5 +236,6 @@ def summarise(
             kernel.microcode,
             [row.counts["warps"] for row in rows],
             [row.counts["requests"] for row in rows],
+            [row.counts["splits"] for row in rows],
         ),
     )

@@ -50,16 +50,18 @@ class ExecutedBlock:
         lines: instructions that come from each source line, (file, line).
         anchors: of these, accesses, exchanges and barriers, by kind and line: machine code has one each.
         successors: numbers of the blocks that may follow; the number of blocks stands for the end.
+        splits: how often the lanes of a warp parted at its branch.
     """
 
     executions: int
     lines: Mapping[Line, int]
     anchors: Mapping[Anchor, float]
     successors: tuple[int, ...]
+    splits: int = 0
 
 
 def executed_blocks(
-    microcode: Microcode, warps: Sequence[int], requests: Sequence[int]
+    microcode: Microcode, warps: Sequence[int], requests: Sequence[int], splits: Sequence[int]
 ) -> tuple[ExecutedBlock, ...]:
     """The blocks in their order.
 
@@ -68,6 +70,7 @@ def executed_blocks(
         warps: how many warps ran each micro-operation.
         requests: how many accesses it made; several a warp where neighbours could have been merged
             into one but did not lie right.
+        splits: how often the lanes of a warp parted at it.
     """
     starts = block_starts(microcode)
     ends = [*starts[1:], len(microcode.operations)]
@@ -90,7 +93,11 @@ def executed_blocks(
                 merges = operation.memory.counted_bytes > 0 and warps[index] > 0
                 each = requests[index] / warps[index] if merges else 1.0
                 anchors[kind, line] = anchors.get((kind, line), 0.0) + each
-        blocks.append(ExecutedBlock(max(warps[start:end]), lines, anchors, successors[number]))
+        blocks.append(
+            ExecutedBlock(
+                max(warps[start:end]), lines, anchors, successors[number], sum(splits[start:end])
+            )
+        )
     return tuple(blocks)
 
 
@@ -117,4 +124,3 @@ def _anchor(operation: MicroOp) -> str | None:
         return _BY_HANDLER.get(operation.handler)
     parts = operation.operation.split(".")
     return _OPERATIONS.get(parts[-1]) if parts[0] in ("add", "sub", "mul", "fma") else None
-

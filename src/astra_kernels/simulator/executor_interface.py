@@ -13,7 +13,16 @@ from astra_kernels.simulator.lowering.encode import OperationNumbers
 from astra_kernels.simulator.lowering.microcode import Kind
 from astra_kernels.simulator.lowering.translate import OperationTable
 
-COUNTER_NAMES = ("warps", "threads", "guarded_on", "requests", "transactions", "bytes", "lines")
+COUNTER_NAMES = (
+    "warps",
+    "threads",
+    "guarded_on",
+    "requests",
+    "transactions",
+    "bytes",
+    "lines",
+    "splits",
+)
 
 
 class NativeFault(C.Structure):

@@ -164,6 +164,7 @@ class Launch {
       counters_[i].transactions += part[i].transactions;
       counters_[i].bytes += part[i].bytes;
       counters_[i].lines += part[i].lines;
+      counters_[i].splits += part[i].splits;
     }
   }
 

@@ -81,6 +81,7 @@ struct InstructionCounters {
   std::uint64_t transactions;  // 32-byte sectors (global) or wavefronts (shared)
   std::uint64_t bytes;         // asked for by the lanes
   std::uint64_t lines;         // 128-byte lines (global)
+  std::uint64_t splits;        // branches that some of the lanes took
 };
 
 enum class FaultKind : std::int32_t {

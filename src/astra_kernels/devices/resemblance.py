@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from astra_kernels.devices.machine_code import MachineBlock
 from astra_kernels.simulator.control_flow import ControlFlow
-from astra_kernels.simulator.executed import ExecutedBlock
+from astra_kernels.simulator.executed import Anchor, ExecutedBlock, Line
 
 Matrix = NDArray[np.float64]
 _ROUNDS = 12
@@ -35,9 +35,11 @@ def resemblance(
 
     By themselves: instructions of a source line that both have, as a part of those that one of them has.
     """
-    keys = dict.fromkeys(k for b in (*machine, *ptx) for k in (*b.lines, *b.anchors))
-    at = {key: index for index, key in enumerate(keys)}
-    rows, columns = (np.array([_counts(b, at) for b in blocks]) for blocks in (machine, ptx))
+    every: list[MachineBlock | ExecutedBlock] = [*machine, *ptx]
+    keys = dict.fromkeys(key for block in every for key in (*block.lines, *block.anchors))
+    at: dict[Line | Anchor, int] = {key: index for index, key in enumerate(keys)}
+    rows = np.array([_counts(block, at) for block in machine])
+    columns = np.array([_counts(block, at) for block in ptx])
     own = np.zeros((len(machine), len(ptx)))
     for index, row in enumerate(rows):
         either = np.maximum(row, columns).sum(axis=1)
@@ -48,7 +50,7 @@ def resemblance(
     return found
 
 
-def _counts(block: MachineBlock | ExecutedBlock, at: Mapping[object, int]) -> Matrix:
+def _counts(block: MachineBlock | ExecutedBlock, at: Mapping[Line | Anchor, int]) -> Matrix:
     counts = np.zeros(len(at))
     for line, number in block.lines.items():
         counts[at[line]] = number
@@ -82,7 +84,7 @@ def _best(found: Matrix, rows: list[list[int]], columns: list[list[int]]) -> Mat
     forth = np.stack([by_column[r].mean(axis=0) for r in rows])
     by_row = np.stack([found[r].max(axis=0) for r in rows])
     back = np.stack([by_row[:, c].mean(axis=1) for c in columns], axis=1)
-    return (forth + back) / 2
+    return np.asarray((forth + back) / 2, np.float64)
 
 
 def _neighbours(flow: ControlFlow, back: bool) -> list[list[int]]:

@@ -27,9 +27,6 @@ from astra_kernels.languages.cuda.sass import instruction_class
 from astra_kernels.simulator.control_flow import ControlFlow
 from astra_kernels.simulator.executed import ARITHMETIC, Anchor, ExecutedBlock
 
-_FAR = 1.1
-_STEPS = 4
-
 
 def executed_classes(
     machine: Sequence[MachineBlock], ptx: Sequence[ExecutedBlock]
@@ -98,17 +95,12 @@ def _balance(matching: Matching, votes: Sequence[float], known: dict[int, float]
     """Adds the counts of other regions with anchors: votes, scaled until anchors run as often as in the PTX."""
     regions = matching.regions
     chosen = [n for n, region in enumerate(regions) if region.anchors and n not in known]
-    times = known | {n: votes[n] for n in chosen}
-    for _ in range(_STEPS):
-        found: dict[Anchor, float] = {}
-        for number, often in times.items():
-            for anchor, count in regions[number].held.items():
-                found[anchor] = found.get(anchor, 0.0) + often * count
-        for number in chosen:
-            ratio = _ratio(matching, regions[number].anchors, found)
-            if not 1 / _FAR < ratio < _FAR:
-                times[number] *= ratio
-    known |= {number: times[number] for number in chosen}
+    found: dict[Anchor, float] = {}
+    for number, often in (known | {n: votes[n] for n in chosen}).items():
+        for anchor, count in regions[number].held.items():
+            found[anchor] = found.get(anchor, 0.0) + often * count
+    for number in chosen:
+        known[number] = votes[number] * _ratio(matching, regions[number].anchors, found)
 
 
 def _ratio(

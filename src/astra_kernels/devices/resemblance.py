@@ -18,7 +18,7 @@ from astra_kernels.simulator.executed import Anchor, ExecutedBlock, Line
 
 Matrix = NDArray[np.float64]
 _ROUNDS = 12
-_AROUND = 0.35
+_AROUND = 0.3
 """What the blocks before count for, and as much those behind; the rest is the block's own."""
 _ANCHOR_WEIGHT = 3.0
 _OTHER_DEPTH = 0.3

@@ -76,12 +76,6 @@ def runs(copies: Sequence[Copy], work: Work) -> list[float]:
     """
     if not work.turns or not work.entries:
         return [0.0] * len(copies)
-    alike = [sum(c == copy for c in copies) for copy in copies]
-    there = [part.copy for part in work.parts]
-    if set(copies) == set(there):
-        # ptxas kept the loops as they are in the PTX.
-        of_copy = {c: sum(p.executions for p in work.parts if p.copy == c) for c in there}
-        return [of_copy[c] / n for c, n in zip(copies, alike, strict=True)]
     widths = sorted({copy.turns for copy in copies}, reverse=True)
     tiers = [(w, any(c.loops for c in copies if c.turns == w)) for w in widths]
     average = work.turns / work.entries

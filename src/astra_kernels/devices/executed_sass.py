@@ -78,9 +78,9 @@ def _unroll(
     """Adds the counts of the loops' bodies; gives how much less often each loop turns than in the PTX."""
     pace: dict[int | None, float] = {}
     for work in loop_works(matching.ptx, matching.ptx_flow):
-        copies = copies_of(work, matching, known)
+        copies = copies_of(work, matching)
         for members, times in copy_runs(copies, work, matching).items():
-            known |= dict.fromkeys(members, times)
+            known |= {n: times for n in members if n not in known}
             if work.turns and copies[members].loops:
                 pace[matching.regions[members[0]].loop] = times / work.turns
         if len(copies) > len(work.parts):

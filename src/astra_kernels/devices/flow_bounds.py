@@ -81,14 +81,13 @@ class FlowBounds:
     def _always(self) -> Iterable[tuple[int, int]]:
         """Pairs of which the first runs at most as often: every way to it or from it leads over the second.
 
-        A loop around the first must be around the second too, or one run of that allows many of this.
+        The first must not come round again without the second: one run of that would allow many of this.
         """
         flow = self._flow
-        loops = [frozenset(n for n, loop in enumerate(flow.loops) if b in loop.body)
-                 for b in range(len(flow.successors))]  # fmt: skip
-        for small, (first, *_) in enumerate(flow.regions):
-            over = flow.dominators[first] | flow.postdominators[first]
-            for large, blocks in enumerate(flow.regions):
-                on_the_way = any(over >> b & 1 for b in blocks)
-                if small != large and on_the_way and loops[first] <= loops[blocks[0]]:
+        for large, blocks in enumerate(flow.regions):
+            for small, (first, *_) in enumerate(flow.regions):
+                over = flow.dominators[first] | flow.postdominators[first]
+                if small != large and any(
+                    over >> b & 1 and first not in flow.repeats_without(b) for b in blocks
+                ):
                     yield small, large

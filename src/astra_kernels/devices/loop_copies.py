@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import astuple
 
 from astra_kernels.devices.ptx_matching import Matching
@@ -14,17 +14,11 @@ Members = tuple[int, ...]
 """Numbers of the regions that are one copy together."""
 
 
-def copies_of(work: Work, matching: Matching, taken: Container[int]) -> dict[Members, Copy]:
-    """Regions that do a loop's work: those of one loop together, others each by itself.
-
-    Args:
-        work: of the loop.
-        matching: the machine code beside the PTX.
-        taken: regions whose counts are known already.
-    """
+def copies_of(work: Work, matching: Matching) -> dict[Members, Copy]:
+    """Regions that do a loop's work: those of one loop together, others each by itself."""
     groups: dict[tuple[bool, int], list[int]] = {}
     for number, region in enumerate(matching.regions):
-        if number not in taken and turns_of(region.held, work.anchors):
+        if not region.slow and turns_of(region.held, work.anchors):
             loops = region.loop is not None and region.depth >= work.depth
             key = (True, region.loop or 0) if loops else (False, number)
             groups.setdefault(key, []).append(number)

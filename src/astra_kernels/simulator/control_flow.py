@@ -6,7 +6,7 @@ the bits of integers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -76,7 +76,7 @@ class ControlFlow:
         bodies: dict[int, set[int]] = {}
         for block in sorted(self.reachable):
             for header in self.successors[block]:
-                if header < len(self.successors) and self.dominators[block] >> header & 1:
+                if header < len(self.successors) and self._back(block, header):
                     bodies.setdefault(header, {header}).update(self._body(header, block))
         return [Loop(header, frozenset(body)) for header, body in sorted(bodies.items())]
 
@@ -88,6 +88,22 @@ class ControlFlow:
                 body.add(block)
                 waiting += self.predecessors[block]
         return body
+
+    def _back(self, block: int, header: int) -> bool:
+        return bool(self.dominators[block] >> header & 1)
+
+    def repeats_without(self, block: int) -> frozenset[int]:
+        """Other blocks that can come back to themselves without going through this one."""
+        if block not in self._repeats:
+            end = len(self.successors)
+            left = sorted(self.reachable - {block})
+            edges = {b: [o for o in self.successors[b] if o not in (block, end)] for b in left}
+            self._repeats[block] = frozenset(_cyclic(edges))
+        return self._repeats[block]
+
+    @cached_property
+    def _repeats(self) -> dict[int, frozenset[int]]:
+        return {}
 
     @cached_property
     def innermost(self) -> list[int | None]:
@@ -109,7 +125,7 @@ class ControlFlow:
         """Reachable blocks in groups that every warp runs equally often.
 
         Two blocks are in one group when every way to the second leads over the first, every way from the
-        first leads over the second, and they are in the same loops. Lanes that part in between have come
+        first leads over the second, and neither comes round again without the other. Lanes that part in between have come
         together again, or the warp runs both parts: once each.
         """
         groups: list[list[int]] = []
@@ -124,10 +140,42 @@ class ControlFlow:
 
     def _equal(self, first: int, second: int) -> bool:
         return bool(
-            self.innermost[first] == self.innermost[second]
-            and self.dominators[second] >> first & 1
+            self.dominators[second] >> first & 1
             and self.postdominators[first] >> second & 1
+            and first not in self.repeats_without(second)
+            and second not in self.repeats_without(first)
         )
+
+
+def _cyclic(edges: Mapping[int, Sequence[int]]) -> set[int]:
+    """Blocks on cycles: those of S. R. Kosaraju's components that have an edge inside."""
+    order: list[int] = []
+    seen: set[int] = set()
+    for start in edges:
+        stack = [(start, iter(edges[start]))] if start not in seen else []
+        seen.add(start)
+        while stack:
+            block, following = stack[-1]
+            other = next((o for o in following if o not in seen), None)
+            if other is None:
+                order.append(block)
+                stack.pop()
+            else:
+                seen.add(other)
+                stack.append((other, iter(edges[other])))
+    before: dict[int, list[int]] = {block: [] for block in edges}
+    for block, following in edges.items():
+        for other in following:
+            before[other].append(block)
+    component: dict[int, int] = {}
+    for start in reversed(order):
+        waiting = [start]
+        while waiting:
+            block = waiting.pop()
+            if block not in component:
+                component[block] = start
+                waiting += before[block]
+    return {b for b in edges if any(component[o] == component[b] for o in before[b])}
 
 
 def _sets(before: Successors, reachable: frozenset[int], starts: set[int]) -> list[int]:

@@ -164,8 +164,8 @@ def _cyclic(edges: Mapping[int, Sequence[int]]) -> set[int]:
                 seen.add(other)
                 stack.append((other, iter(edges[other])))
     before: dict[int, list[int]] = {block: [] for block in edges}
-    for block, following in edges.items():
-        for other in following:
+    for block, others in edges.items():
+        for other in others:
             before[other].append(block)
     component: dict[int, int] = {}
     for start in reversed(order):

@@ -123,6 +123,11 @@ def counted(
     return found
 
 
+def of_machine_code(metric: str) -> bool:
+    """Whether a metric is of machine instructions."""
+    return metric == "smsp__inst_executed.sum" or metric.startswith("instructions: ")
+
+
 def dram(here: Simulated, measured: Mapping[str, float]) -> list[Counted]:
     """Bytes to and from DRAM; caches absorb what they like, so that nothing is promised."""
     counters = here.launch.counters

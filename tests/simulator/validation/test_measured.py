@@ -108,5 +108,6 @@ def test_the_whole_comparison_is_the_stated_one(tmp_path, stated):
     again = compare(FOLDER, measured, tmp_path)
     assert again["outputs"] == stated["outputs"]
     assert again["counters"] == stated["counters"]
+    assert again["larger"] == stated["larger"]
     for part in ("all", "held_out", "rest"):
         assert again["times"][part] == pytest.approx(stated["times"][part], abs=2e-3)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from astra_kernels.devices.flow_bounds import FlowBounds
 from astra_kernels.simulator.control_flow import ControlFlow
-from tests.simulator.graphs import graphs, walk
+from tests.simulator.graphs import Structured, graphs, walk
 
 
 def test_a_loop_that_does_not_turn_is_not_come_to():
@@ -58,6 +58,19 @@ def test_bounds_hold_what_warps_did(successors, seed, warps, share):
     assume(all(counts is not None for counts in walks))
     flow = ControlFlow(successors)
     truth = [sum(counts[blocks[0]] for counts in walks if counts) for blocks in flow.regions]
+    known = {n: float(count) for n, count in enumerate(truth) if chosen.random() < share}
+    for count, (low, high) in zip(truth, FlowBounds(flow).bounds(known), strict=True):
+        assert low <= count <= high
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4), st.floats(0, 1))
+def test_bounds_hold_what_warps_did_whose_lanes_part(seed, warps, share):
+    chosen = random.Random(seed)
+    program = Structured(chosen)
+    for _ in range(warps):
+        program.run()
+    flow = ControlFlow(program.successors)
+    truth = [program.counts[blocks[0]] for blocks in flow.regions]
     known = {n: float(count) for n, count in enumerate(truth) if chosen.random() < share}
     for count, (low, high) in zip(truth, FlowBounds(flow).bounds(known), strict=True):
         assert low <= count <= high

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from astra_kernels.simulator.control_flow import ControlFlow
-from tests.simulator.graphs import graphs, walk
+from tests.simulator.graphs import Structured, graphs, walk
 
 # An early exit, a loop with a branch inside, and code behind it.
 LOOPED = ControlFlow([(1, 6), (2,), (3, 4), (4,), (2, 5), (6,)])
@@ -71,3 +71,12 @@ def test_blocks_of_a_region_run_equally_often(successors, seed):
     assume(counts is not None)
     for region in flow.regions:
         assert len({counts[block] for block in region}) == 1
+
+
+@given(st.integers(0, 2**32), st.integers(1, 4))
+def test_warps_whose_lanes_part_run_a_region_equally_often(seed, warps):
+    program = Structured(random.Random(seed))
+    for _ in range(warps):
+        program.run()
+    for region in ControlFlow(program.successors).regions:
+        assert len({program.counts[block] for block in region}) == 1

@@ -157,3 +157,42 @@ def test_no_more_parts_arrive_than_come_before():
     assert arrivals(machine, flow, [8, 3, 8, 8], {0: 2}) == {2: 10}
     assert arrivals(machine, flow, [8, 3, 8, 8], {0: 900}) == {2: 11}
     assert arrivals(machine, flow, [8, 3, 8, 8], {3: 5}) == {2: 8}
+
+
+# Two turns in one, with a branch in each that has nothing of its own that the PTX counts.
+BRANCHED = """
+\t.section\t.text.branched,"ax",@progbits
+\t//## File "k.cu", line 1
+        /*0000*/                   S2R R0, SR_TID.X ;
+.L_x_0:
+\t//## File "k.cu", line 3
+        /*0010*/                   LDG.E R1, [R2] ;
+        /*0020*/                   LDG.E R3, [R2+0x4] ;
+        /*0030*/               @P0 BRA `(.L_x_1) ;
+\t//## File "k.cu", line 4
+        /*0040*/                   SHF.R.U32.HI R1, RZ, 0x1, R1 ;
+        /*0050*/                   LOP3.LUT R1, R1, 0x1, RZ, 0xc0, !PT ;
+.L_x_1:
+\t//## File "k.cu", line 3
+        /*0060*/               @P1 BRA `(.L_x_2) ;
+\t//## File "k.cu", line 4
+        /*0070*/                   SHF.R.U32.HI R3, RZ, 0x1, R3 ;
+        /*0080*/                   LOP3.LUT R3, R3, 0x1, RZ, 0xc0, !PT ;
+.L_x_2:
+\t//## File "k.cu", line 5
+        /*0090*/               @P2 BRA `(.L_x_0) ;
+\t//## File "k.cu", line 6
+        /*00a0*/                   EXIT ;
+"""
+
+
+def test_each_copy_of_what_is_inside_a_loop_runs_in_its_turns():
+    ptx = [
+        ExecutedBlock(4, {ONE: 1}, {}, (1,)),
+        ExecutedBlock(32, {line(3): 2}, {load(3): 1}, (2, 3)),
+        ExecutedBlock(12, {line(4): 2}, {}, (3,)),
+        ExecutedBlock(32, {line(5): 2}, {}, (1, 4)),
+        ExecutedBlock(4, {line(6): 1}, {}, (5,)),
+    ]
+    blocks = machine_blocks(BRANCHED)["branched"]
+    assert block_executions(blocks, ptx) == [4, 16, 6, 16, 6, 16, 4]

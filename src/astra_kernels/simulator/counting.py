@@ -229,5 +229,6 @@ def summarise(
             kernel.microcode,
             [row.counts["warps"] for row in rows],
             [row.counts["global_requests"] + row.counts["shared_requests"] for row in rows],
+            [row.counts["splits"] for row in rows],
         ),
     )

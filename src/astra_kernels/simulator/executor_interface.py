@@ -15,7 +15,7 @@ from astra_kernels.simulator.lowering.translate import OperationTable
 
 COUNTER_NAMES = (
     "warps", "threads", "guarded_on", "global_requests", "shared_requests", "local_requests",
-    "sectors", "lines", "wavefronts", "atomic_passes",
+    "sectors", "lines", "wavefronts", "atomic_passes", "splits",
 )  # fmt: skip
 
 

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from astra_kernels.devices.executed_sass import MachineBlock, executed_classes
+from astra_kernels.devices.executed_sass import executed_classes
+from astra_kernels.devices.machine_code import MachineBlock
 from astra_kernels.jobs.ncu import parse_raw_page
 from astra_kernels.languages.cuda.sass import instruction_class
 from astra_kernels.simulator.counting import TimedCounters
@@ -120,6 +121,11 @@ def counted(
             if times >= _LEAST_SHARE * whole
         ]
     return found
+
+
+def of_machine_code(metric: str) -> bool:
+    """Whether a metric is of machine instructions."""
+    return metric == "smsp__inst_executed.sum" or metric.startswith("instructions: ")
 
 
 def dram_read(here: Simulated, measured: Mapping[str, float]) -> list[Counted]:

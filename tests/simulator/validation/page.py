@@ -48,6 +48,7 @@ def _tables(found: dict[str, Any], folder: Path) -> str:
         *_outputs(found.get("outputs")),
         *_counters(found.get("counters"), found.get("dram")),
         *_written_back(found.get("written_back")),
+        *_larger(found.get("larger")),
         *_times(found.get("times")),
     ]
     return "\n".join(lines)
@@ -105,6 +106,20 @@ def _counters(rows: dict[str, Any] | None, large: dict[str, Any] | None = None) 
             f"| {label} | {row['points']} | {row['limit']:.0%} | {row['within']} | {worst} | {row['worst_point']} |"
         )
     return [*lines, ""]
+
+
+def _larger(rows: dict[str, Any] | None) -> list[str]:
+    if not rows:
+        return []
+    total = rows["smsp__inst_executed.sum"]
+    worst = max(rows, key=lambda metric: abs(rows[metric]["worst"] or 0))
+    outside = sorted({name for row in rows.values() for name in row["outside"]})
+    return [
+        f"Machine instructions of {total['points']} larger calls of the same kernels: all classes within 10 % on "
+        f"{total['points'] - len(outside)}, {'not on ' + '; '.join(outside) if outside else 'worst'} "
+        f"{rows[worst]['worst']:+.1%} ({worst.removeprefix('instructions: ')}, {rows[worst]['worst_point']}).",
+        "",
+    ]
 
 
 def _times(found: dict[str, Any] | None) -> list[str]:

@@ -167,6 +167,7 @@ class Launch {
       counters_[i].lines += part[i].lines;
       counters_[i].wavefronts += part[i].wavefronts;
       counters_[i].atomic_passes += part[i].atomic_passes;
+      counters_[i].splits += part[i].splits;
     }
   }
 

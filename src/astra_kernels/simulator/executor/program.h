@@ -83,6 +83,7 @@ struct InstructionCounters {
   std::uint64_t lines;       // 128 bytes of global memory
   std::uint64_t wavefronts;  // of shared memory
   std::uint64_t atomic_passes;  // of sectors of global memory
+  std::uint64_t splits;         // branches that some of the lanes took
 };
 
 enum class FaultKind : std::int32_t {

@@ -1,0 +1,235 @@
+"""The headers that one source really includes: found by their text, then confirmed by the preprocessor."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from astra_kernels.errors import UserError
+from astra_kernels.extraction.finding import Binding
+from astra_kernels.extraction.project import Project
+from astra_kernels.extraction.pruning import without_includes
+from astra_kernels.extraction.syntax import declared, without_comments, words
+from astra_kernels.languages.bindings.torch import STAND_IN
+from astra_kernels.languages.bindings.tvm_ffi import tvm_ffi_directory
+from astra_kernels.languages.cuda.toolchain import Toolchain
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
+_LACKING = re.compile(r"^(.*?):(\d+):\d+: fatal error: (.*?): No such file", re.MULTILINE)
+_LIBRARIES = {
+    r"cublas\w*\.h": ("cuBLAS", r"\bcublas(?:Lt)?[A-Z]\w*"),
+    r"(?:cutlass|cute)/.*": ("CUTLASS", r"\b(?:cutlass|cute)\s*::"),
+    r"curand\w*\.h": ("cuRAND", r"\bcurand\w*"),
+    r"cudnn\w*\.h": ("cuDNN", r"\bcudnn[A-Z]\w*"),
+    r"cusparse\w*\.h": ("cuSPARSE", r"\bcusparse\w*"),
+    r"nccl\.h": ("NCCL", r"\bnccl[A-Z]\w*"),
+    r"nvshmem\w*\.h": ("NVSHMEM", r"\bnvshmem\w*"),
+}
+_EMPTY = "// Empty on purpose: {library} is included by {includer}, but nothing here uses it.\n"
+_MOST_MISSING = 8
+_TIMEOUT_S = 180
+
+
+@dataclass
+class Closure:
+    """Sources by the path they get in the problem, and where each is from."""
+
+    entry: str
+    files: dict[str, str]
+    origins: dict[str, str]
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Preprocessor:
+    """With what the includes are confirmed."""
+
+    toolchain: Toolchain
+    flags: tuple[str, ...]
+    binding: Binding
+
+    @property
+    def system(self) -> tuple[Path, ...]:
+        """Directories of headers that are not copied: the compiler's and the framework's."""
+        frameworks: tuple[Path, ...] = ()
+        if self.binding == "tvm-ffi":
+            frameworks = (tvm_ffi_directory() / "include",)
+        if self.binding == "torch":
+            frameworks = (STAND_IN,)
+        return (*frameworks, *self.toolchain.include_dirs)
+
+    def provides(self, name: str) -> bool:
+        """Whether a header is found in one of them."""
+        return any((place / name).is_file() for place in self.system)
+
+
+def collect(project: Project, path: str, text: str, preprocessor: Preprocessor) -> Closure:
+    """The source at `path`, whose text may have been cut down, with every project header that it needs.
+
+    Raises:
+        UserError: an include cannot be found, or a library is needed that problems cannot have.
+        SetupError: the framework's package is not installed.
+    """
+    text = _needed_includes(project, path, text, preprocessor)
+    try:
+        closure = _textual(project, path, text, preprocessor, path.rpartition("/")[2])
+    except _Outside:
+        closure = _textual(project, path, text, preprocessor, path)
+    _confirm(closure, preprocessor)
+    return closure
+
+
+class _Outside(Exception):
+    """An include leaves the directory of the sources."""
+
+
+def _textual(
+    project: Project, path: str, text: str, preprocessor: Preprocessor, entry: str
+) -> Closure:
+    """Follows every `#include`, whatever `#if` it stands under."""
+    closure = Closure(entry, {entry: text}, {entry: path})
+    placed = {path: entry}
+    waiting = [(path, entry, text)]
+    while waiting:
+        source, place, content = waiting.pop()
+        for name in _INCLUDE.findall(without_comments(content)):
+            found = _resolved(project, source, place, name, preprocessor)
+            if found is None:
+                continue
+            origin, target = found
+            if target.startswith("../"):
+                raise _Outside
+            if origin in placed and placed[origin] != target:
+                closure.files.setdefault(target, f'#include "{placed[origin]}"\n')
+                closure.origins.setdefault(target, origin)
+            elif closure.origins.get(target, origin) != origin:
+                raise UserError(
+                    f'"{name}" means {closure.origins[target]} in one file and {origin} in {source}'
+                )
+            elif origin not in placed:
+                placed[origin] = target
+                closure.files[target], closure.origins[target] = project.read(origin), origin
+                waiting.append((origin, target, closure.files[target]))
+    return closure
+
+
+def _resolved(
+    project: Project, source: str, place: str, name: str, preprocessor: Preprocessor
+) -> tuple[str, str] | None:
+    """The project's file that an include means, and its path in the problem; None for others' headers."""
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(source), name))
+    if beside in project.by_name.get(posixpath.basename(name), ()):
+        return beside, posixpath.normpath(posixpath.join(posixpath.dirname(place), name))
+    if preprocessor.provides(name):
+        return None
+    tail = name.lstrip("./")
+    candidates = [
+        p
+        for p in project.by_name.get(posixpath.basename(name), ())
+        if p == tail or p.endswith(f"/{tail}")
+    ]
+    if not candidates:
+        return None
+    nearest = max(candidates, key=lambda p: (len(os.path.commonprefix([p, source])), -len(p)))
+    return nearest, tail
+
+
+def _needed_includes(project: Project, path: str, text: str, preprocessor: Preprocessor) -> str:
+    """The text without includes of project headers that bring no name which it mentions."""
+    known: dict[str, frozenset[str]] = {}
+    for line in text.splitlines():
+        for name in _INCLUDE.findall(line):
+            found = _resolved(project, path, "", name, preprocessor)
+            if found is not None:
+                header = project.read(found[0])
+                closure = _textual(project, found[0], header, preprocessor, found[0])
+                known[line] = frozenset().union(*map(declared, closure.files.values()))
+    mentioned = words("\n".join(x for x in text.splitlines() if "#include" not in x))
+    kept = dict(known)
+    for line, names in known.items():
+        others = frozenset().union(*(n for other, n in kept.items() if other != line))
+        if not (names - others) & mentioned:
+            del kept[line]
+    return without_includes(text, known.keys() - kept.keys())
+
+
+def _confirm(closure: Closure, preprocessor: Preprocessor) -> None:
+    """Keeps the files that the preprocessor read, and says which header is missing."""
+    for _ in range(_MOST_MISSING):
+        with tempfile.TemporaryDirectory(prefix="astra-extract-") as directory:
+            root = Path(directory)
+            for name, text in closure.files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            done = subprocess.run(
+                _command(closure, preprocessor),
+                cwd=root,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+            if done.returncode == 0:
+                _keep(closure, done.stdout, root)
+                return
+        lacking = _LACKING.search(done.stderr)
+        if lacking is None:
+            said = next((x for x in done.stderr.splitlines() if "error" in x), done.stderr[-300:])
+            raise UserError(f"{closure.entry} cannot be preprocessed: {said.strip()}")
+        _missing(closure, lacking[3], posixpath.normpath(lacking[1]))
+    raise UserError(f"{closure.entry}: too many headers are missing")
+
+
+def _command(closure: Closure, preprocessor: Preprocessor) -> Sequence[str]:
+    system = [word for place in preprocessor.system[:1] for word in ("-isystem", str(place))]
+    given = [f for f in preprocessor.flags if f.startswith("-D")]
+    nvcc = str(preprocessor.toolchain.nvcc)
+    return [nvcc, "-M", "-std=c++17", *given, "-I.", *system, "-x", "cu", closure.entry]
+
+
+def _keep(closure: Closure, rule: str, root: Path) -> None:
+    """Leaves out what was not read; forwarding headers and emptied ones are files like others."""
+    read: set[str] = set()
+    for word in rule.partition(":")[2].replace("\\\n", " ").split():
+        path = Path(word) if word.startswith("/") else root / word
+        if path.resolve().is_relative_to(root.resolve()):
+            read.add(path.resolve().relative_to(root.resolve()).as_posix())
+    device = {n for t in closure.files.values() if "__CUDA_ARCH__" in t for n in _INCLUDE.findall(t)}
+    for name in list(closure.files):
+        if name not in read and name != closure.entry and name not in device:
+            del closure.files[name]
+            closure.origins.pop(name, None)
+
+
+def _missing(closure: Closure, name: str, includer: str) -> None:
+    """Puts an empty header in place of a library's that nobody uses.
+
+    Raises:
+        UserError: it is used, or it is nobody's.
+    """
+    origin = closure.origins.get(includer, includer)
+    for header, (library, use) in _LIBRARIES.items():
+        if not re.fullmatch(header, name):
+            continue
+        used = next((f for f, t in closure.files.items() if _uses(t, use)), None)
+        if used is not None:
+            raise UserError(
+                f"{closure.origins.get(used, used)} uses {library}, whose header {name} is not in the "
+                f"CUDA toolkit here ({origin} includes it): kernels that need {library} cannot be taken out"
+            )
+        closure.files[name] = _EMPTY.format(library=library, includer=origin)
+        closure.notes.append(f"{name} ({library}) is included by {origin} and not used: it is empty here")
+        return
+    raise UserError(f'"{name}" cannot be found; {origin} includes it')
+
+
+def _uses(text: str, use: str) -> bool:
+    lines = (x for x in without_comments(text).splitlines() if "#include" not in x)
+    return re.search(use, "\n".join(lines)) is not None

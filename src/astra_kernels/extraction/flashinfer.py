@@ -1,0 +1,49 @@
+"""What only FlashInfer does: sources that its Python code writes, and flags that its loader adds."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import jinja2
+
+FLAGS = (
+    "-use_fast_math",
+    "--expt-relaxed-constexpr",
+    "-DFLASHINFER_ENABLE_F16",
+    "-DFLASHINFER_ENABLE_BF16",
+    "-DFLASHINFER_ENABLE_FP8_E4M3",
+    "-DFLASHINFER_ENABLE_FP8_E5M2",
+)
+"""As its loader gives them to every module."""
+_TEMPLATE = "activation_templ"
+
+
+def generated_sources(package: Path) -> dict[str, str]:
+    """The activations, by path: FlashInfer fills a template when they are first called."""
+    path = package / "jit" / "activation.py"
+    if not path.is_file():
+        return {}
+    texts = {
+        node.targets[0].id: node.value.value
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    }
+    functions = {
+        "silu": texts.get("silu_def_cu_str"),
+        "gelu": texts.get("gelu_def_cu_str"),
+        "gelu_tanh": texts.get("gelu_def_tanh_cu_str"),
+    }
+    template = texts.get(_TEMPLATE)
+    if template is None:
+        return {}
+    return {
+        f"data/csrc/{name}_and_mul.cu": jinja2.Template(template).render(
+            act_func_name=name, act_func_def=text
+        )
+        for name, text in functions.items()
+        if text is not None
+    }

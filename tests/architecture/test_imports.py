@@ -21,6 +21,7 @@ ALLOWED = {
     "jobs": {"json_text", "devices", "languages", "simulator", "records", "errors"},
     "importers": {"json_text", "records", "errors", "protocols"},
     "exporters": {"records", "errors", "protocols"},
+    "extraction": {"importers", "evaluation", "jobs", "languages", "records", "errors"},
     "store": {"json_text", "records", "errors"},
     "memory": {"records", "errors"},
     "search": {"records", "protocols", "errors"},

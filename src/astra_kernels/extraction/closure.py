@@ -14,7 +14,7 @@ from pathlib import Path
 from astra_kernels.errors import UserError
 from astra_kernels.extraction.finding import Binding
 from astra_kernels.extraction.project import Project
-from astra_kernels.extraction.pruning import without_includes
+from astra_kernels.extraction.pruning import pruned, without_includes
 from astra_kernels.extraction.syntax import declared, without_comments, words
 from astra_kernels.languages.bindings.torch import STAND_IN
 from astra_kernels.languages.bindings.tvm_ffi import tvm_ffi_directory
@@ -32,6 +32,7 @@ _LIBRARIES = {
     r"nvshmem\w*\.h": ("NVSHMEM", r"\bnvshmem\w*"),
 }
 _EMPTY = "// Empty on purpose: {library} is included by {includer}, but nothing here uses it.\n"
+_SYSTEM = (Path("/usr/include"), Path("/usr/include/x86_64-linux-gnu"))
 _MOST_MISSING = 8
 _TIMEOUT_S = 180
 
@@ -53,6 +54,8 @@ class Preprocessor:
     toolchain: Toolchain
     flags: tuple[str, ...]
     binding: Binding
+    brought: tuple[Path, ...] = ()
+    """Include directories of newer CUDA libraries that the project brings along; what is read of them is copied."""
 
     @property
     def system(self) -> tuple[Path, ...]:
@@ -65,8 +68,8 @@ class Preprocessor:
         return (*frameworks, *self.toolchain.include_dirs)
 
     def provides(self, name: str) -> bool:
-        """Whether a header is found in one of them."""
-        return any((place / name).is_file() for place in self.system)
+        """Whether a header is found in one of them, or is the system's."""
+        return any((place / name).is_file() for place in (*self.system, *_SYSTEM))
 
 
 def collect(project: Project, path: str, text: str, preprocessor: Preprocessor) -> Closure:
@@ -178,6 +181,7 @@ def _confirm(closure: Closure, preprocessor: Preprocessor) -> None:
             )
             if done.returncode == 0:
                 _keep(closure, done.stdout, root)
+                _add_brought(closure, done.stdout, preprocessor)
                 return
         lacking = _LACKING.search(done.stderr)
         if lacking is None:
@@ -189,6 +193,7 @@ def _confirm(closure: Closure, preprocessor: Preprocessor) -> None:
 
 def _command(closure: Closure, preprocessor: Preprocessor) -> Sequence[str]:
     system = [word for place in preprocessor.system[:1] for word in ("-isystem", str(place))]
+    system += [word for place in preprocessor.brought for word in ("-I", str(place))]
     given = [f for f in preprocessor.flags if f.startswith("-D")]
     nvcc = str(preprocessor.toolchain.nvcc)
     return [nvcc, "-M", "-std=c++17", *given, "-I.", *system, "-x", "cu", closure.entry]
@@ -208,6 +213,17 @@ def _keep(closure: Closure, rule: str, root: Path) -> None:
             closure.origins.pop(name, None)
 
 
+def _add_brought(closure: Closure, rule: str, preprocessor: Preprocessor) -> None:
+    """Copies what was read of the libraries that the project brings along."""
+    for word in rule.partition(":")[2].replace("\\\n", " ").split():
+        for place in preprocessor.brought:
+            path = Path(os.path.normpath(word))
+            if path.is_absolute() and path.is_relative_to(place):
+                name = path.relative_to(place).as_posix()
+                closure.files[name] = path.read_text(encoding="utf-8", errors="replace")
+                closure.origins[name] = f"{place.name}/{name}"
+
+
 def _missing(closure: Closure, name: str, includer: str) -> None:
     """Puts an empty header in place of a library's that nobody uses.
 
@@ -219,6 +235,11 @@ def _missing(closure: Closure, name: str, includer: str) -> None:
         if not re.fullmatch(header, name):
             continue
         used = next((f for f, t in closure.files.items() if _uses(t, use)), None)
+        if used is not None and used != closure.entry:
+            others = (t for f, t in closure.files.items() if f != used)
+            closure.files[used] = pruned(closure.files[used], frozenset().union(*map(words, others)))
+            closure.notes.append(f"{used} is cut down to what is needed, as {library} is not here")
+            used = next((f for f, t in closure.files.items() if _uses(t, use)), None)
         if used is not None:
             raise UserError(
                 f"{closure.origins.get(used, used)} uses {library}, whose header {name} is not in the "

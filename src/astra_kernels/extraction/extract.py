@@ -68,12 +68,10 @@ def extract(wanted: Wanted) -> Extracted:
         draft = inferred(operator, wanted.dtype, project)
     flags = _flags(project, operator)
     toolchain = find_toolchain(os.environ)
-    closure = collect(
-        project,
-        operator.function.path,
-        _reduced(project, operator),
-        Preprocessor(toolchain, flags, operator.binding),
+    with_libraries = Preprocessor(
+        toolchain, flags, operator.binding, flashinfer.newer_libraries(project.root, toolchain)
     )
+    closure = collect(project, operator.function.path, _reduced(project, operator), with_libraries)
     name = operator.symbol
     symbol = operator.function.qualified if operator.binding == "torch" else operator.symbol
     baseline = Baseline(name, closure.entry, symbol, operator.binding, flags, closure.files)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import jinja2
 
+from astra_kernels.languages.cuda.toolchain import Toolchain
+
 FLAGS = (
     "-use_fast_math",
     "--expt-relaxed-constexpr",
@@ -16,6 +18,8 @@ FLAGS = (
     "-DFLASHINFER_ENABLE_FP8_E5M2",
 )
 """As its loader gives them to every module."""
+_NEWER = "cuda/__cmath/fast_modulo_division.h"
+"""A header that FlashInfer needs, and that CUDA 13.0 does not have."""
 _TEMPLATE = "activation_templ"
 
 
@@ -47,3 +51,17 @@ def generated_sources(package: Path) -> dict[str, str]:
         for name, text in functions.items()
         if text is not None
     }
+
+
+def newer_libraries(package: Path, toolchain: Toolchain) -> tuple[Path, ...]:
+    """Include directories of the CUDA C++ core libraries that it brings, where the compiler's are older."""
+    places = tuple(
+        p
+        for p in (package / "data/cccl" / part for part in ("cub", "thrust", "libcudacxx/include"))
+        if p.is_dir()
+    )
+    if not places:
+        return ()
+    own = (place for place in toolchain.include_dirs for place in (place, place / "cccl"))
+    older = not any((place / _NEWER).is_file() for place in own)
+    return places if older else ()

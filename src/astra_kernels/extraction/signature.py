@@ -74,7 +74,7 @@ def _slot(parameter: Parameter, operator: Operator) -> Slot:
     if plain.lower() == "cudastream_t":
         return Slot(parameter.name, "stream")
     if plain.endswith("*"):
-        dtype = _POINTED.get(plain.rstrip("* "), "")
+        dtype = _POINTED.get(plain.rstrip("* "), "") or _element(parameter.name, body)
         return Slot(parameter.name, "tensor", dtype, _written(parameter))
     if plain in _FLOATS:
         return Slot(parameter.name, "float", "float32" if plain == "float" else "float64")
@@ -99,7 +99,8 @@ def _element(name: str, body: str) -> str:
     for pattern in (
         rf"static_cast<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*>\(\s*{name}\s*(?:\.value\(\))?\.data_ptr\(\)",
         rf"\b{name}\.(?:const_|mutable_)?data_ptr<\s*([\w:]+)\s*>",
-        rf"reinterpret_cast<\s*(?:const\s+)?([\w:]+)\s*\*>\(\s*{name}\.data_ptr\(\)",
+        rf"reinterpret_cast<\s*(?:const\s+)?([\w:]+)\s*\*>\(\s*{name}(?:\.data_ptr\(\)|\))",
+        rf"static_cast<\s*(?:const\s+)?([\w:]+)\s*\*>\(\s*{name}\s*\)",
     ):
         found = re.search(pattern, body)
         if found:

@@ -203,6 +203,62 @@ def bench(
 
 
 @app.command
+def init(
+    kernel: Path,
+    *,
+    entry: str | None = None,
+    out: Path | None = None,
+    dtype: str = "float16",
+    check: bool = True,
+    json: JsonOption = False,
+) -> int:
+    """Make a problem directory from one file: `astra init scale.cu`, `astra init norm.cu --entry rms_norm --out problem`.
+
+    The entry point is an `extern "C"` launcher, a host function that launches, or a kernel, for which a launcher is
+    generated. Shapes, outputs and sizes are read off the signature or guessed, tried on a simulated device, and said.
+
+    Args:
+        kernel: The source file.
+        entry: The function, where the file has several.
+        out: Directory to write, which is not there yet; default: the entry point's name.
+        dtype: Element type where the source leaves it open: float16, bfloat16 or float32.
+        check: Try what is guessed on a simulated device.
+    """
+    from astra_kernels.app import beginnings
+
+    return beginnings.init(kernel, (entry, out, dtype), check=check, as_json=json)
+
+
+@app.command
+def extract(
+    symbol: str,
+    *,
+    from_: Annotated[str, Parameter(name="--from")],
+    out: Path | None = None,
+    at: str | None = None,
+    dtype: str = "float16",
+    check: bool = True,
+    json: JsonOption = False,
+) -> int:
+    """Take an operator out of a framework's sources, as a problem directory: `astra extract rmsnorm --from flashinfer`.
+
+    `astra extract silu_and_mul --from ~/vllm --at csrc/activation_kernels.cu:140 --out problem`. The operator keeps its
+    signature; the headers that it needs, licences and a record of where everything is from come along.
+
+    Args:
+        symbol: An exported operator, a host function, or a kernel.
+        from_: A directory of sources, or an installed package.
+        out: Directory to write, which is not there yet; default: the symbol's name.
+        at: `FILE:LINE` of the definition, where several have the name.
+        dtype: Element type where the source leaves it open: float16, bfloat16 or float32.
+        check: Try the problem on a simulated device, and compare the reference with the kernel.
+    """
+    from astra_kernels.app import beginnings
+
+    return beginnings.extract(symbol, (from_, out, at, dtype), check=check, as_json=json)
+
+
+@app.command
 def show(run: Path, *, json: JsonOption = False) -> int:
     """Show what a run tried, and what came of it.
 

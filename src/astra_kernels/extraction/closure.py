@@ -14,7 +14,7 @@ from pathlib import Path
 from astra_kernels.errors import UserError
 from astra_kernels.extraction.finding import Binding
 from astra_kernels.extraction.project import Project
-from astra_kernels.extraction.pruning import pruned, without_includes
+from astra_kernels.extraction.pruning import pruned
 from astra_kernels.extraction.syntax import declared, without_comments, words
 from astra_kernels.languages.bindings.torch import STAND_IN
 from astra_kernels.languages.bindings.tvm_ffi import tvm_ffi_directory
@@ -72,14 +72,29 @@ class Preprocessor:
         return any((place / name).is_file() for place in (*self.system, *_SYSTEM))
 
 
-def collect(project: Project, path: str, text: str, preprocessor: Preprocessor) -> Closure:
+def collect(
+    project: Project,
+    path: str,
+    text: str,
+    preprocessor: Preprocessor,
+    *,
+    every_include: bool = False,
+) -> Closure:
     """The source at `path`, whose text may have been cut down, with every project header that it needs.
+
+    Args:
+        project: where it is from.
+        path: its path there.
+        text: its text.
+        preprocessor: what confirms the includes.
+        every_include: keeps headers whose names the source does not mention.
 
     Raises:
         UserError: an include cannot be found, or a library is needed that problems cannot have.
         SetupError: the framework's package is not installed.
     """
-    text = _needed_includes(project, path, text, preprocessor)
+    if not every_include:
+        text = _needed_includes(project, path, text, preprocessor)
     try:
         closure = _textual(project, path, text, preprocessor, path.rpartition("/")[2])
     except _Outside:
@@ -144,22 +159,38 @@ def _resolved(
 
 
 def _needed_includes(project: Project, path: str, text: str, preprocessor: Preprocessor) -> str:
-    """The text without includes of project headers that bring no name which it mentions."""
-    known: dict[str, frozenset[str]] = {}
-    for line in text.splitlines():
-        for name in _INCLUDE.findall(line):
-            found = _resolved(project, path, "", name, preprocessor)
-            if found is not None:
-                header = project.read(found[0])
-                closure = _textual(project, found[0], header, preprocessor, found[0])
-                known[line] = frozenset().union(*map(declared, closure.files.values()))
+    """The text without project headers that bring no name which it mentions.
+
+    A header that brings none itself, but includes one that does, gives way to what it includes.
+    """
     mentioned = words("\n".join(x for x in text.splitlines() if "#include" not in x))
-    kept = dict(known)
-    for line, names in known.items():
-        others = frozenset().union(*(n for other, n in kept.items() if other != line))
-        if not (names - others) & mentioned:
-            del kept[line]
-    return without_includes(text, known.keys() - kept.keys())
+    lines: list[str] = []
+    included: set[str] = set()
+
+    def needed(name: str, source: str) -> list[str]:
+        found = _resolved(project, source, "", name, preprocessor)
+        if found is None or found[0] in included:
+            return []
+        included.add(found[0])
+        header = project.read(found[0])
+        if declared(header) & mentioned:
+            return [name]
+        inner = (n for n in _INCLUDE.findall(without_comments(header)))
+        base = posixpath.dirname(name)
+        spelled: list[str] = []
+        for nested in inner:
+            beside = posixpath.normpath(posixpath.join(base, nested))
+            whole = _resolved(project, source, "", beside, preprocessor)
+            spelled += needed(beside if whole is not None else nested, source)
+        return spelled
+
+    for line in text.splitlines():
+        names = _INCLUDE.findall(line)
+        if not names or _resolved(project, path, "", names[0], preprocessor) is None:
+            lines.append(line)
+        else:
+            lines += [line if n == names[0] else f'#include "{n}"' for n in needed(names[0], path)]
+    return "\n".join(lines) + "\n"
 
 
 def _confirm(closure: Closure, preprocessor: Preprocessor) -> None:
@@ -206,7 +237,9 @@ def _keep(closure: Closure, rule: str, root: Path) -> None:
         path = Path(word) if word.startswith("/") else root / word
         if path.resolve().is_relative_to(root.resolve()):
             read.add(path.resolve().relative_to(root.resolve()).as_posix())
-    device = {n for t in closure.files.values() if "__CUDA_ARCH__" in t for n in _INCLUDE.findall(t)}
+    device = {
+        n for t in closure.files.values() if "__CUDA_ARCH__" in t for n in _INCLUDE.findall(t)
+    }
     for name in list(closure.files):
         if name not in read and name != closure.entry and name not in device:
             del closure.files[name]
@@ -237,7 +270,9 @@ def _missing(closure: Closure, name: str, includer: str) -> None:
         used = next((f for f, t in closure.files.items() if _uses(t, use)), None)
         if used is not None and used != closure.entry:
             others = (t for f, t in closure.files.items() if f != used)
-            closure.files[used] = pruned(closure.files[used], frozenset().union(*map(words, others)))
+            closure.files[used] = pruned(
+                closure.files[used], frozenset().union(*map(words, others))
+            )
             closure.notes.append(f"{used} is cut down to what is needed, as {library} is not here")
             used = next((f for f, t in closure.files.items() if _uses(t, use)), None)
         if used is not None:
@@ -246,7 +281,9 @@ def _missing(closure: Closure, name: str, includer: str) -> None:
                 f"CUDA toolkit here ({origin} includes it): kernels that need {library} cannot be taken out"
             )
         closure.files[name] = _EMPTY.format(library=library, includer=origin)
-        closure.notes.append(f"{name} ({library}) is included by {origin} and not used: it is empty here")
+        closure.notes.append(
+            f"{name} ({library}) is included by {origin} and not used: it is empty here"
+        )
         return
     raise UserError(f'"{name}" cannot be found; {origin} includes it')
 

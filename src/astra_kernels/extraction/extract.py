@@ -71,13 +71,25 @@ def extract(wanted: Wanted) -> Extracted:
     with_libraries = Preprocessor(
         toolchain, flags, operator.binding, flashinfer.newer_libraries(project.root, toolchain)
     )
-    closure = collect(project, operator.function.path, _reduced(project, operator), with_libraries)
-    name = operator.symbol
-    symbol = operator.function.qualified if operator.binding == "torch" else operator.symbol
-    baseline = Baseline(name, closure.entry, symbol, operator.binding, flags, closure.files)
-    texts = {PROVENANCE: _provenance(project, operator, closure), **licences(project.root)}
-    write_problem(wanted.out, baseline, draft, texts)
-    return _settled(wanted, (operator, closure, draft), (baseline, texts))
+    reduced = _reduced(project, operator)
+    for every_include in (False, True):
+        closure = collect(
+            project, operator.function.path, reduced, with_libraries, every_include=every_include
+        )
+        baseline = _baseline(operator, closure, flags)
+        texts = {PROVENANCE: _provenance(project, operator, closure), **licences(project.root)}
+        write_problem(wanted.out, baseline, draft, texts)
+        made = _settled(wanted, (operator, closure, draft), (baseline, texts))
+        if every_include or made.trial is None or made.trial.failure != "build_failed":
+            break
+        remove(wanted.out)
+    return made
+
+
+def _baseline(operator: Operator, closure: Closure, flags: tuple[str, ...]) -> Baseline:
+    function, binding = operator.function, operator.binding
+    symbol = function.qualified if binding == "torch" else operator.symbol
+    return Baseline(operator.symbol, closure.entry, symbol, binding, flags, closure.files)
 
 
 def _settled(
@@ -94,7 +106,9 @@ def _settled(
         if trial.passed:
             said = f" The reference was checked against the kernel on {trial.inputs} inputs."
             draft = replace(draft, description=draft.description + said)
-            notes.append(f"reference for {draft.kind}: checked against the kernel on {trial.inputs} inputs")
+            notes.append(
+                f"reference for {draft.kind}: checked against the kernel on {trial.inputs} inputs"
+            )
         elif trial.failure == "incorrect":
             notes.append(f"the reference for {draft.kind} disagrees with the kernel: {trial.said}")
             draft = replace(draft, reference=None, description=draft.description + OWN)
@@ -134,11 +148,25 @@ def _flags(project: Project, operator: Operator) -> tuple[str, ...]:
 
 
 def _provenance(project: Project, operator: Operator, closure: Closure) -> str:
-    lines = [f"# {operator.symbol}", "", f"From {project.provenance}, `{operator.function.place}`.", ""]
+    lines = [
+        f"# {operator.symbol}",
+        "",
+        f"From {project.provenance}, `{operator.function.place}`.",
+        "",
+    ]
     lines += ["| file here | file there |", "|---|---|"]
-    lines += [f"| {n} | {closure.origins.get(n, 'written by Astra')} |" for n in sorted(closure.files)]
-    lines += ["", "The entry file holds the definitions only that the operator needs; other files are whole."]
+    lines += [
+        f"| {n} | {closure.origins.get(n, 'written by Astra')} |" for n in sorted(closure.files)
+    ]
+    lines += [
+        "",
+        "The entry file holds the definitions only that the operator needs; other files are whole.",
+    ]
     if closure.entry in closure.files and closure.origins[closure.entry] in project.generated:
         lines += ["The entry file is written by the project's own Python code when it runs."]
-    lines += ["", "Licences are those of the files' heads, and of the licence files here, if any.", ""]
+    lines += [
+        "",
+        "Licences are those of the files' heads, and of the licence files here, if any.",
+        "",
+    ]
     return "\n".join([*lines, *closure.notes, ""])

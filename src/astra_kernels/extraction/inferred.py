@@ -59,7 +59,7 @@ def draft_of(operator: Operator, shapes: Shapes, dtype: str, project: Project | 
     return Draft(
         op_type="extracted",
         description=f"{operator.function.signature}. There is no reference: the original kernel is its own oracle.",
-        axes=shapes.axes,  # type: ignore[arg-type]
+        axes=shapes.axes,
         inputs=inputs,
         outputs=outputs,
         arguments=arguments,
@@ -96,7 +96,10 @@ def _tensors(
 
 def pure_output(name: str) -> bool:
     """Whether a written tensor's name says that its earlier values do not matter."""
-    return re.search(r"(?:^|_)(?:out|output|outputs|result|dst|merged)(?:$|_)|^[yzc]$|renorm", name) is not None
+    return (
+        re.search(r"(?:^|_)(?:out|output|outputs|result|dst|merged)(?:$|_)|^[yzc]$|renorm", name)
+        is not None
+    )
 
 
 def _arguments(

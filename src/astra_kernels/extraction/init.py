@@ -74,7 +74,9 @@ def init(wanted: Beginning) -> Begun:
         texts = {"reference.py": stub(draft)} if draft.reference is None else {}
         write_problem(wanted.out, baseline, draft, texts)
         if wanted.cache is None:
-            return Begun(wanted.out, operator, (*notes, *draft.guesses), None, draft.reference is None)
+            return Begun(
+                wanted.out, operator, (*notes, *draft.guesses), None, draft.reference is None
+            )
         trial = tried(wanted.out, wanted.cache)
         if trial.passed:
             said = (*notes, *draft.guesses)
@@ -114,7 +116,9 @@ def _only_entry(alone: _Alone) -> str:
         if names:
             listed = "".join(f"\n  {f.place}  {f.signature}" for f in group)
             raise UserError(f"several entry points; choose one with --entry NAME:{listed}")
-    raise UserError(f"{alone.project.provenance.name}: no launcher and no __global__ kernel in this file")
+    raise UserError(
+        f"{alone.project.provenance.name}: no launcher and no __global__ kernel in this file"
+    )
 
 
 def _head(alone: _Alone, function: Function) -> str:

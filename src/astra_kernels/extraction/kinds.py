@@ -84,7 +84,12 @@ _NORM_SIZES: tuple[Sizes, ...] = (
 )
 _HEADS = {"tokens": _var(4096), "heads": _var(64), "head_dim": _var(256, 32, 64)}
 _STATE = ("tokens", "heads", "head_dim")
-_QK = {"tokens": _var(2048), "q_heads": _var(32), "k_heads": _var(8), "head_dim": {"type": "const", "value": 128}}
+_QK = {
+    "tokens": _var(2048),
+    "q_heads": _var(32),
+    "k_heads": _var(8),
+    "head_dim": {"type": "const", "value": 128},
+}
 _ROPE = {
     "q": Tensor(("q", "query"), ("tokens", "q_heads", "head_dim")),
     "k": Tensor(("k", "key"), ("tokens", "k_heads", "head_dim")),
@@ -112,7 +117,8 @@ KINDS: tuple[Kind, ...] = (
         functions=r"(?:silu|gelu|gelu_tanh)_and_mul",
         op_type="activation",
         reference="gated_activation",
-        says="out = f(x) * gate, f the activation in the name; each row of the input is [x | gate]. Computed in float32 and rounded once.",
+        says="out = f(x) * gate, f the activation in the name; each row of the input is [x | gate]. "
+        "Computed in float32 and rounded once.",
         tensors={"input": Tensor(_X, ("tokens", "both")), "out": _out(*_OUT, shape=_ROW)},
         axes={**_ROWS, "both": _expr("2 * hidden")},
         sizes=_NORM_SIZES,
@@ -128,7 +134,8 @@ KINDS: tuple[Kind, ...] = (
         functions=r"(?:gemma_)?rms_?norm",
         op_type="norm",
         reference="rmsnorm",
-        says="out = x / sqrt(mean(x^2) + eps) * weight over each row, with weight + 1 where the name says Gemma. Computed in float32 and rounded once.",
+        says="out = x / sqrt(mean(x^2) + eps) * weight over each row, with weight + 1 where the name says "
+        "Gemma. Computed in float32 and rounded once.",
         tensors={
             "input": Tensor(_X, _ROW),
             "weight": Tensor(_WEIGHT, ("hidden",)),
@@ -145,7 +152,8 @@ KINDS: tuple[Kind, ...] = (
         functions=r"(?:gemma_)?fused_add_rms_?norm",
         op_type="norm",
         reference="fused_add_rmsnorm",
-        says="residual = input + residual; input = residual / sqrt(mean(residual^2) + eps) * weight, with weight + 1 where the name says Gemma; both in place. Computed in float32, rounded once.",
+        says="residual = input + residual; input = residual / sqrt(mean(residual^2) + eps) * weight, with "
+        "weight + 1 where the name says Gemma; both in place. Computed in float32, rounded once.",
         tensors={
             "input": Tensor(_X, _ROW, output=True),
             "residual": Tensor(("residual",), _ROW, output=True),
@@ -180,7 +188,8 @@ KINDS: tuple[Kind, ...] = (
         functions=r"merge_(?:attn_)?states?(?:_v2)?",
         op_type="merge_state",
         reference="merge_state",
-        says="v = (2^s_a v_a + 2^s_b v_b) / (2^s_a + 2^s_b), s = log2(2^s_a + 2^s_b), relative to the larger; s are finite log-sum-exps in base 2.",
+        says="v = (2^s_a v_a + 2^s_b v_b) / (2^s_a + 2^s_b), s = log2(2^s_a + 2^s_b), relative to the "
+        "larger; s are finite log-sum-exps in base 2.",
         tensors={
             "v_a": Tensor(("v_a",), _STATE),
             "s_a": Tensor(("s_a",), _STATE[:2], "float32"),
@@ -203,7 +212,8 @@ KINDS: tuple[Kind, ...] = (
         functions=r"merge_states",
         op_type="merge_state",
         reference="merge_states",
-        says="Over the states along axis 1: v = sum(2^s v) / sum(2^s), s = log2(sum(2^s)), relative to the largest.",
+        says="Over the states along axis 1: v = sum(2^s v) / sum(2^s), s = log2(sum(2^s)), relative to "
+        "the largest.",
         tensors={
             "v": Tensor(("v",), ("tokens", "states", "heads", "head_dim")),
             "s": Tensor(("s",), ("tokens", "states", "heads"), "float32"),
@@ -268,14 +278,19 @@ KINDS: tuple[Kind, ...] = (
         functions=r"append_paged_kv_cache",
         op_type="page",
         reference="page_append",
-        says="Writes each token's key and value at its request's page and position; every other entry of the caches stays.",
+        says="Writes each token's key and value at its request's page and position; every other entry of "
+        "the caches stays.",
         tensors={
             "append_key": Tensor(("append_key",), _STATE),
             "append_value": Tensor(("append_value",), _STATE),
             "batch_indices": Tensor(("batch_indices",), ("tokens",), "int32"),
             "positions": Tensor(("positions",), ("tokens",), "int32"),
-            "paged_k_cache": Tensor(("paged_k_cache",), ("pages", "page_size", *_STATE[1:]), output=True),
-            "paged_v_cache": Tensor(("paged_v_cache",), ("pages", "page_size", *_STATE[1:]), output=True),
+            "paged_k_cache": Tensor(
+                ("paged_k_cache",), ("pages", "page_size", *_STATE[1:]), output=True
+            ),
+            "paged_v_cache": Tensor(
+                ("paged_v_cache",), ("pages", "page_size", *_STATE[1:]), output=True
+            ),
             "kv_indices": Tensor(("kv_indices",), ("pages",), "int32"),
             "kv_indptr": Tensor(("kv_indptr",), ("ends",), "int32"),
             "kv_last_page_len": Tensor(("kv_last_page_len",), ("batch",), "int32"),
@@ -302,7 +317,8 @@ KINDS: tuple[Kind, ...] = (
         functions=r"top_k_renorm_probs?",
         op_type="sampling",
         reference="topk_renorm",
-        says="The k largest of each row divided by their sum, the others 0. The values of a row differ from one another.",
+        says="The k largest of each row divided by their sum, the others 0. The values of a row differ "
+        "from one another.",
         tensors={
             "probs": Tensor(("probs",), ("batch", "vocab"), "float32"),
             "renorm": _out("renorm_probs", shape=("batch", "vocab"), dtype="float32"),

@@ -56,7 +56,9 @@ def launcher(function: Function, slots: tuple[Slot, ...], dtype: str) -> Launche
         notes.append(f"{symbol} is generated: {said}; look at grid and block, they are guessed")
         call += f"<<<{grid}, {_THREADS}, 0, stream>>>"
     else:
-        notes.append(f"{symbol} is generated: it calls {function.name} and returns cudaGetLastError()")
+        notes.append(
+            f"{symbol} is generated: it calls {function.name} and returns cudaGetLastError()"
+        )
         notes += _stream_note(has_stream)
     element = _C_NAMES.get(dtype, dtype)
     parameters = [_declared(p, element, function.template) for p in function.parameters]
@@ -76,7 +78,9 @@ def launcher(function: Function, slots: tuple[Slot, ...], dtype: str) -> Launche
 def _stream_note(has_stream: bool) -> tuple[str, ...]:
     if has_stream:
         return ()
-    return ("it takes no stream, so it launches on the default one: problems want the stream that they pass",)
+    return (
+        "it takes no stream, so it launches on the default one: problems want the stream that they pass",
+    )
 
 
 def _declared(parameter: Parameter, element: str, template: str) -> str:

@@ -27,11 +27,17 @@ def pointer_shapes(given: tuple[Slot, ...]) -> Iterator[Shapes]:
     yield _shapes(plain, axes, wide=False)
     wide = (*full[:-1], f"two_{full[-1]}")
     inputs = [s.name for s in tensors if not s.written]
-    yield _shapes({n: wide if n in inputs and n not in vectors else f for n, f in plain.items()}, axes, wide=True)
+    yield _shapes(
+        {n: wide if n in inputs and n not in vectors else f for n, f in plain.items()},
+        axes,
+        wide=True,
+    )
     if len(full) > 1:
         rows = {s.name: full[:1] for s in tensors if s.written}
         yield _shapes({**plain, **rows}, axes, wide=False)
-        yield _shapes({**plain, **{s.name: full[-1:] for s in tensors if s.written}}, axes, wide=False)
+        yield _shapes(
+            {**plain, **{s.name: full[-1:] for s in tensors if s.written}}, axes, wide=False
+        )
     single = {s.name: ("one",) for s in tensors if s.written}
     yield _shapes({**plain, **single}, axes, wide=False, one=True)
 

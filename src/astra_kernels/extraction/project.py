@@ -19,9 +19,7 @@ UNITS = frozenset({".cu", ".cpp", ".cc", ".cuh"})
 _LIBRARIES = frozenset({"cutlass", "cccl", "cub", "thrust", "spdlog", "third_party", "3rdparty"})
 _SKIPPED = frozenset({".git", "build", "node_modules", "__pycache__", "dist"})
 _MOST_BYTES = 4 << 20
-_FLAG = re.compile(
-    r"""["'\s](-D[A-Z]\w+(?:=\w+)?|--?use_fast_math|--expt-[a-z-]+)(?=["'\s)])"""
-)
+_FLAG = re.compile(r"""["'\s](-D[A-Z]\w+(?:=\w+)?|--?use_fast_math|--expt-[a-z-]+)(?=["'\s)])""")
 _FLAG_FILES = ("setup.py", "CMakeLists.txt", "pyproject.toml", "setup.cfg")
 
 
@@ -55,9 +53,9 @@ class Project:
     def _found(self) -> Iterator[str]:
         for path in self.root.rglob("*"):
             parts = path.relative_to(self.root).parts
-            if path.suffix in SOURCES and not {*parts} & (_LIBRARIES | _SKIPPED):
-                if path.is_file() and path.stat().st_size <= _MOST_BYTES:
-                    yield "/".join(parts)
+            wanted = path.suffix in SOURCES and not {*parts} & (_LIBRARIES | _SKIPPED)
+            if wanted and path.is_file() and path.stat().st_size <= _MOST_BYTES:
+                yield "/".join(parts)
 
     def read(self, path: str) -> str:
         """Text of a source."""
@@ -128,7 +126,9 @@ def open_project(where: str) -> Project:
         module = _module_of(where)
     found = _package_root(module)
     if not found:
-        raise UserError(f"--from {where}: no such directory, and no package of this name is installed")
+        raise UserError(
+            f"--from {where}: no such directory, and no package of this name is installed"
+        )
     names = importlib.metadata.packages_distributions().get(module, [where])
     version = importlib.metadata.version(names[0])
     provenance = Provenance(names[0], version, _stated_commit(found))
@@ -148,7 +148,11 @@ def _module_of(distribution: str) -> str:
     by_module = importlib.metadata.packages_distributions()
     wanted = distribution.lower().replace("_", "-")
     return next(
-        (m for m, names in by_module.items() if wanted in [n.lower().replace("_", "-") for n in names]),
+        (
+            m
+            for m, names in by_module.items()
+            if wanted in [n.lower().replace("_", "-") for n in names]
+        ),
         "",
     )
 
@@ -157,7 +161,9 @@ def _stated_commit(root: Path) -> str:
     for name in ("_build_meta.py", "_version.py", "version.py"):
         path = root / name
         if path.is_file():
-            found = re.search(r"commit\w*\s*=\s*['\"]([0-9a-f]{7,40})", path.read_text(errors="replace"))
+            found = re.search(
+                r"commit\w*\s*=\s*['\"]([0-9a-f]{7,40})", path.read_text(errors="replace")
+            )
             if found:
                 return found[1]
     return ""
@@ -167,7 +173,9 @@ def _version(root: Path) -> str:
     for place in (root, root.parent):
         path = place / "pyproject.toml"
         if path.is_file():
-            found = re.search(r'^version\s*=\s*"([^"]+)"', path.read_text(errors="replace"), re.MULTILINE)
+            found = re.search(
+                r'^version\s*=\s*"([^"]+)"', path.read_text(errors="replace"), re.MULTILINE
+            )
             if found:
                 return found[1]
     return ""

@@ -10,7 +10,13 @@ from tree_sitter import Node
 from astra_kernels.extraction.syntax import WORD, parse, text_of, walk, words
 
 _KEPT = frozenset(
-    {"preproc_include", "using_declaration", "preproc_call", "namespace_alias_definition", "comment"}
+    {
+        "preproc_include",
+        "using_declaration",
+        "preproc_call",
+        "namespace_alias_definition",
+        "comment",
+    }
 )
 _INSIDE = frozenset({"namespace_definition", "linkage_specification"})
 _REGISTRATIONS = ("TVM_FFI_", "TORCH_LIBRARY", "PYBIND11_MODULE", "REGISTER_EXTENSION")
@@ -47,12 +53,6 @@ def pruned(text: str, wanted: Iterable[str]) -> str:
     for item in sorted((i for i in items if i not in kept), key=lambda i: i.start, reverse=True):
         data = data[: item.start].rstrip(b" \t") + data[item.end :].lstrip(b"\n")
     return _squeezed(data.decode())
-
-
-def without_includes(text: str, dropped: Iterable[str]) -> str:
-    """The file without these `#include` lines."""
-    unwanted = {line.strip() for line in dropped}
-    return "\n".join(line for line in text.splitlines() if line.strip() not in unwanted) + "\n"
 
 
 def _items(node: Node) -> Iterator[_Item]:

@@ -23,7 +23,9 @@ _RANK = (
     re.compile(r"CHECK_DIM\(\s*(\d+)\s*,\s*(\w+)\s*\)"),
     re.compile(r"(?P<t>\w+)\.(?:dim|ndim)\(\)\s*==\s*(?P<n>\d+)"),
 )
-_SAME = re.compile(r"CHECK_SHAPE\(\s*(\w+)\s*,\s*(\w+)\s*\)|(\w+)\.sizes\(\)\s*==\s*(\w+)\.sizes\(\)")
+_SAME = re.compile(
+    r"CHECK_SHAPE\(\s*(\w+)\s*,\s*(\w+)\s*\)|(\w+)\.sizes\(\)\s*==\s*(\w+)\.sizes\(\)"
+)
 _ONE_DIMENSIONAL = re.compile(r"weight|gamma|beta|bias|scale|indptr|indices|positions|lengths")
 
 
@@ -98,16 +100,7 @@ def _relations(
     """Names of dimensions, and dimensions that are twice a name; equal ones are joined."""
     names: dict[Place, str] = {}
     halves: dict[Place, str] = {}
-    for pattern in _EQUAL:
-        for a, i, b, j in pattern.findall(body):
-            first, second = _place(a, i, ranks), _place(b, j, ranks)
-            if first and second:
-                groups.join(first, second)
-    for one, other, third, fourth in _SAME.findall(body):
-        first_name, second_name = one or third, other or fourth
-        if ranks.get(first_name, 0) == ranks.get(second_name, -1):
-            for index in range(ranks[first_name]):
-                groups.join((first_name, index), (second_name, index))
+    _join_equal(body, ranks, groups)
     for name, tensor, index, half in _NAMED.findall(body):
         place = _place(tensor, index, ranks)
         if place and half:
@@ -129,6 +122,24 @@ def _relations(
     return names, halves
 
 
+def _join_equal(body: str, ranks: dict[str, int], groups: _Groups) -> None:
+    """Joins dimensions that the function checks to be equal."""
+    for pattern in _EQUAL:
+        for a, i, b, j in pattern.findall(body):
+            first, second = _place(a, i, ranks), _place(b, j, ranks)
+            if first and second:
+                groups.join(first, second)
+    for one, other, third, fourth in _SAME.findall(body):
+        first_name, second_name = one or third, other or fourth
+        if ranks.get(first_name, 0) == ranks.get(second_name, -1):
+            for index in range(ranks[first_name]):
+                groups.join((first_name, index), (second_name, index))
+
+
+def _is_free(name: str, groups: _Groups, last: Place, halves: dict[Place, str]) -> bool:
+    return groups.find((name, 0)) == (name, 0) and last not in halves
+
+
 def _joined_by_habit(
     ranks: dict[str, int], outputs: frozenset[str], groups: _Groups, halves: dict[Place, str]
 ) -> None:
@@ -143,9 +154,12 @@ def _joined_by_habit(
             for index in range(rank):
                 if (lead, index) not in halves and (name, index) not in halves:
                     groups.join((name, index), (lead, index))
-        elif rank == 1 and ranks[lead] > 1 and groups.find((name, 0)) == (name, 0):
-            if (lead, ranks[lead] - 1) not in halves:
-                groups.join((name, 0), (lead, ranks[lead] - 1))
+        elif (
+            rank == 1
+            and ranks[lead] > 1
+            and _is_free(name, groups, (lead, ranks[lead] - 1), halves)
+        ):
+            groups.join((name, 0), (lead, ranks[lead] - 1))
 
 
 def _named(

@@ -9,8 +9,12 @@ from astra_kernels.extraction.project import Project
 Sizes = dict[str, int]
 
 _SAME = (
-    frozenset({"tokens", "num_tokens", "batch_size", "batch", "rows", "m", "nnz", "seq_len", "num_rows"}),
-    frozenset({"hidden", "hidden_size", "d", "dim", "cols", "columns", "n", "hidden_dim", "vocab_size"}),
+    frozenset(
+        {"tokens", "num_tokens", "batch_size", "batch", "rows", "m", "nnz", "seq_len", "num_rows"}
+    ),
+    frozenset(
+        {"hidden", "hidden_size", "d", "dim", "cols", "columns", "n", "hidden_dim", "vocab_size"}
+    ),
     frozenset({"heads", "num_heads", "num_qo_heads", "num_kv_heads"}),
     frozenset({"head_dim", "head_size"}),
     frozenset({"elements", "numel", "num_elements", "size", "length"}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import tree_sitter_cuda
@@ -101,9 +101,7 @@ def functions(text: str, path: str) -> Iterator[Function]:
         if inner.type == "function_definition":
             found = _function(inner, namespace, path)
             if found is not None:
-                yield Function(
-                    **{**found, "line": int(node.start_point.row) + 1, "template": template}
-                )
+                yield replace(found, line=int(node.start_point.row) + 1, template=template)
 
 
 def _items(node: Node, namespace: str) -> Iterator[tuple[Node, str]]:
@@ -122,7 +120,7 @@ def _items(node: Node, namespace: str) -> Iterator[tuple[Node, str]]:
             yield child, namespace
 
 
-def _function(node: Node, namespace: str, path: str) -> dict[str, object] | None:
+def _function(node: Node, namespace: str, path: str) -> Function | None:
     declarator = next((n for n in walk(node) if n.type == "function_declarator"), None)
     body = node.child_by_field_name("body")
     if declarator is None or body is None or declarator.start_byte > body.start_byte:
@@ -133,15 +131,15 @@ def _function(node: Node, namespace: str, path: str) -> dict[str, object] | None
         return None
     given = declarator.child_by_field_name("parameters")
     head = (node.text or b"")[: declarator.start_byte - node.start_byte].decode()
-    return {
-        "name": last,
-        "namespace": "::".join(part for part in (namespace, scope) if part),
-        "path": path,
-        "line": int(node.start_point.row) + 1,
-        "parameters": tuple(_parameters(given)),
-        "returns": " ".join(head.split()),
-        "text": text_of(node),
-    }
+    return Function(
+        name=last,
+        namespace="::".join(part for part in (namespace, scope) if part),
+        path=path,
+        line=int(node.start_point.row) + 1,
+        parameters=tuple(_parameters(given)),
+        returns=" ".join(head.split()),
+        text=text_of(node),
+    )
 
 
 def _parameters(node: Node | None) -> Iterator[Parameter]:
@@ -156,13 +154,26 @@ def _parameters(node: Node | None) -> Iterator[Parameter]:
             yield Parameter(" ".join((found[1] + ("*" if found[3] else "")).split()), found[2])
 
 
+def _outside_bodies(node: Node) -> Iterator[Node]:
+    """All nodes but those inside functions."""
+    yield node
+    for child in node.children:
+        if child.type != "compound_statement":
+            yield from _outside_bodies(child)
+
+
 def declared(text: str) -> frozenset[str]:
     """Names of everything that a header makes known: functions, classes, aliases, macros, constants."""
     found: set[str] = set()
-    for node in walk(parse(text)):
+    for node in _outside_bodies(parse(text)):
         if node.type in ("preproc_def", "preproc_function_def"):
             found.add(text_of(node.child_by_field_name("name")))
-        elif node.type in (*_DEFINING, "alias_declaration", "type_definition", "concept_definition"):
+        elif node.type in (
+            *_DEFINING,
+            "alias_declaration",
+            "type_definition",
+            "concept_definition",
+        ):
             name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
             found |= set(WORD.findall(text_of(name).partition("(")[0])[-1:])
         elif node.type == "function_declarator":

@@ -64,7 +64,9 @@ def tried(directory: Path, cache: Path, hidden_seed: int = 1) -> Trial:
 def describe(outcome: object) -> str:
     """An outcome in one line."""
     kind = str(getattr(outcome, "outcome", "failed")).replace("_", " ")
-    parts = [str(getattr(outcome, name, "") or "") for name in ("workload", "output", "rule", "detail")]
+    parts = [
+        str(getattr(outcome, name, "") or "") for name in ("workload", "output", "rule", "detail")
+    ]
     messages = getattr(outcome, "messages", ())
     parts += [f"{m.file}:{m.line}: {m.message}" for m in messages if m.severity == "error"][:3]
     return f"{kind}: {'; '.join(p for p in parts if p)}"

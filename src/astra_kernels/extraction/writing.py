@@ -55,7 +55,9 @@ def write_problem(directory: Path, baseline: Baseline, draft: Draft, texts: dict
     free(directory)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{directory.name}-", dir=directory.parent) as made:
+        with tempfile.TemporaryDirectory(
+            prefix=f".{directory.name}-", dir=directory.parent
+        ) as made:
             root = Path(made) / directory.name
             _fill(root, baseline, draft, texts)
             load_problem(root)

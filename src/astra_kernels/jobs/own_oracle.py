@@ -67,7 +67,9 @@ class OwnOracle:
                 finished = run_child(request, Setting(self._spec.limits.correctness_s), heard)
             if not reports or reports[0].fault is not None or reports[0].code:
                 ending = finished.ending
-                raise ProblemError(_trouble(prepared, reports, "" if ending is None else ending.detail))
+                raise ProblemError(
+                    _trouble(prepared, reports, "" if ending is None else ending.detail)
+                )
             return self._outputs(again, result)
         finally:
             os.close(result)
@@ -101,6 +103,4 @@ def _trouble(prepared: Prepared, reports: list[CallReport], ending: str) -> str:
         fault = reports[0].fault
         said = reports[0].message if fault is None else fault.message
         said = said or f"it returned {reports[0].code}"
-    return (
-        f"the baseline, which is its own reference, fails on workload {prepared.workload.uuid}: {said}"
-    )
+    return f"the baseline, which is its own reference, fails on workload {prepared.workload.uuid}: {said}"

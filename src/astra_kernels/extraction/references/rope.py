@@ -7,9 +7,7 @@ def _rotated(x, angles, working):
     cosine, sine = (f(angles).astype(working)[:, None, :] for f in (np.cos, np.sin))
     half = x.shape[-1] // 2
     first, second = x[..., :half].astype(working), x[..., half:].astype(working)
-    return np.concatenate(
-        [first * cosine - second * sine, second * cosine + first * sine], axis=-1
-    )
+    return np.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1)
 
 
 def compute(q, k, pos_ids, rope_scale, rope_theta, working):

@@ -21,4 +21,7 @@ def inputs(axes, random):
     rows, half = axes["positions"], axes["head_dim"] // 2
     angles = np.arange(rows)[:, None] / 10000.0 ** (np.arange(half) / half)
     table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    return {"cos_sin_cache": table, "pos_ids": random.integers(0, rows, axes["tokens"]).astype(np.int32)}
+    return {
+        "cos_sin_cache": table,
+        "pos_ids": random.integers(0, rows, axes["tokens"]).astype(np.int32),
+    }

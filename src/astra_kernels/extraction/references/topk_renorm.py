@@ -12,5 +12,7 @@ def compute(probs, top_k, working):
 
 
 def inputs(axes, random):
-    weights = random.permuted(np.tile(np.arange(1, axes["vocab"] + 1.0), (axes["batch"], 1)), axis=1)
+    weights = random.permuted(
+        np.tile(np.arange(1, axes["vocab"] + 1.0), (axes["batch"], 1)), axis=1
+    )
     return {"probs": (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)}

@@ -1,0 +1,131 @@
+"""Operators out of trees that are laid out as frameworks are, and out of FlashInfer's package."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from astra_kernels.errors import UserError
+from astra_kernels.extraction.extract import Wanted, extract
+from astra_kernels.importers.problem_dir import load_problem
+
+TREES = Path(__file__).parent / "trees"
+
+
+@pytest.fixture
+def taken(tmp_path, build_cache):
+    """What becomes of a symbol of a tree."""
+
+    def take(symbol, tree, *, check=True, **changes):
+        where = tree if tree == "flashinfer" else str(TREES / tree)
+        return extract(
+            Wanted(
+                symbol, where, tmp_path / "made", cache=build_cache if check else None, **changes
+            )
+        )
+
+    return take
+
+
+def place_of(tree, path, text):
+    """`file:line` of a text."""
+    lines = (TREES / tree / path).read_text().splitlines()
+    return f"{path}:{next(i for i, line in enumerate(lines, start=1) if text in line)}"
+
+
+def refused(taken, tmp_path, symbol, tree, **changes):
+    """The message of a refusal, which leaves nothing behind."""
+    with pytest.raises(UserError) as caught:
+        taken(symbol, tree, check=False, **changes)
+    assert list(tmp_path.iterdir()) == []
+    return str(caught.value)
+
+
+def test_a_known_kind_gets_a_reference_that_agrees_with_the_kernel(taken):
+    made = taken("silu_and_mul", "serving_kernel")
+    assert made.trial.passed and not made.own_oracle
+    assert any("checked against the kernel" in note for note in made.notes)
+    assert set(made.files) == {"activation.cu", "launch_macros.h", "serving_ops.h"}
+    source = (made.directory / "baseline" / "activation.cu").read_text()
+    assert "scale_rows" not in source and "unrelated.h" not in source
+    assert source.startswith("// SPDX-License-Identifier")
+    place = place_of("serving_kernel", "csrc/elementwise/activation.cu", "void silu_and_mul(")
+    assert place in (made.directory / "PROVENANCE.md").read_text()
+    assert (made.directory / "LICENSE").is_file()
+
+
+def test_an_unknown_operator_is_its_own_oracle_on_the_sizes_of_its_tests(taken):
+    made = taken("scale_rows", "serving_kernel")
+    assert made.trial.passed, made.trial.said
+    assert made.own_oracle
+    problem = load_problem(made.directory)
+    assert "its own oracle" in problem.definition.description
+    assert list(problem.definition.outputs) == ["out"]
+    assert problem.definition.inputs["scale"].dtype == "float32"
+    assert {w.axes["tokens"] for w in problem.workloads} == {1, 5, 61}
+
+
+def test_names_registered_elsewhere_and_headers_beside(taken):
+    made = taken("rms_norm", "engine")
+    assert made.trial.passed, made.trial.said
+    assert not made.own_oracle
+    assert set(made.files) == {"layernorm_kernels.cu", "core/block_sum.cuh", "core/dispatch.h"}
+    solution = json.loads((made.directory / "baseline" / "solution.json").read_text())
+    assert solution["spec"]["binding"] == "torch"
+
+
+def test_a_kernel_that_is_wrong_does_not_get_the_reference(taken, tmp_path, build_cache):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    text = (TREES / "engine/csrc/layernorm_kernels.cu").read_text()
+    wrong = text.replace("x * scale *", "x * scale * 1.25f *")
+    assert wrong != text
+    (tree / "core").mkdir()
+    for name in ("block_sum.cuh", "dispatch.h"):
+        (tree / "core" / name).write_text((TREES / "engine/csrc/core" / name).read_text())
+    (tree / "norm.cu").write_text(wrong)
+    made = extract(Wanted("rms_norm", str(tree), tmp_path / "made", cache=build_cache))
+    assert made.own_oracle and made.trial.passed
+    assert any("disagrees with the kernel" in note for note in made.notes)
+
+
+def test_unknown_symbol_names_near_ones(taken, tmp_path):
+    said = refused(taken, tmp_path, "rms_nrom", "engine")
+    assert "near names: rms_norm" in said
+
+
+def test_overloads_are_listed_and_chosen_by_place(taken, tmp_path):
+    said = refused(taken, tmp_path, "twice", "engine")
+    one, two = (
+        place_of("engine", "csrc/layernorm_kernels.cu", f"input{end}")
+        for end in (") {}", ", double by)")
+    )
+    assert one in said and two in said and one != two
+    assert "--at" in said
+    assert "no definition" in refused(
+        taken, tmp_path, "twice", "engine", at="layernorm_kernels.cu:9"
+    )
+    made = taken("twice", "engine", check=False, at=two)
+    assert len(made.operator.function.parameters) == 3
+
+
+def test_missing_include_is_named_with_who_includes_it(taken, tmp_path):
+    said = refused(taken, tmp_path, "broken", "engine")
+    assert "core/not_there.h" in said and "csrc/broken.cu includes it" in said
+
+
+def test_cutlass_is_said_to_be_needed(taken, tmp_path):
+    assert "CUTLASS" in refused(taken, tmp_path, "gemm", "engine")
+
+
+def test_an_existing_directory_is_left_alone(taken, tmp_path):
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "mine").write_text("mine")
+    with pytest.raises(UserError, match="exists"):
+        taken("rms_norm", "engine", check=False)
+    assert [p.name for p in (tmp_path / "made").iterdir()] == ["mine"]
+
+
+def test_neither_directory_nor_package(taken, tmp_path):
+    with pytest.raises(UserError, match="no such directory"):
+        extract(Wanted("x", "no_such_package_here", tmp_path / "made"))

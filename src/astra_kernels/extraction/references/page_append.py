@@ -3,23 +3,12 @@
 import numpy as np
 
 
-def compute(
-    append_key,
-    append_value,
-    batch_indices,
-    positions,
-    paged_k_cache,
-    paged_v_cache,
-    kv_indices,
-    kv_indptr,
-    kv_last_page_len,
-    working,
-):
-    keys, values = paged_k_cache.copy(), paged_v_cache.copy()
-    size = keys.shape[1]
-    pages = kv_indices[kv_indptr[batch_indices] + positions // size]
-    keys[pages, positions % size] = append_key
-    values[pages, positions % size] = append_value
+def compute(working, **given):
+    keys, values = given["paged_k_cache"].copy(), given["paged_v_cache"].copy()
+    size, positions = keys.shape[1], given["positions"]
+    pages = given["kv_indices"][given["kv_indptr"][given["batch_indices"]] + positions // size]
+    keys[pages, positions % size] = given["append_key"]
+    values[pages, positions % size] = given["append_value"]
     return keys, values
 
 

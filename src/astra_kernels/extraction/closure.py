@@ -175,14 +175,17 @@ def _needed_includes(project: Project, path: str, text: str, preprocessor: Prepr
         header = project.read(found[0])
         if declared(header) & mentioned:
             return [name]
-        inner = (n for n in _INCLUDE.findall(without_comments(header)))
         base = posixpath.dirname(name)
-        spelled: list[str] = []
-        for nested in inner:
-            beside = posixpath.normpath(posixpath.join(base, nested))
+        nested: list[str] = []
+        useful = False
+        for inner in _INCLUDE.findall(without_comments(header)):
+            beside = posixpath.normpath(posixpath.join(base, inner))
             whole = _resolved(project, source, "", beside, preprocessor)
-            spelled += needed(beside if whole is not None else nested, source)
-        return spelled
+            spelled = beside if whole is not None else inner
+            if _resolved(project, source, "", spelled, preprocessor) is not None:
+                useful |= bool(needed(spelled, source))
+                nested.append(spelled)
+        return nested if useful else []  # all of them: one may need what another brings
 
     for line in text.splitlines():
         names = _INCLUDE.findall(line)

@@ -72,18 +72,42 @@ def extract(wanted: Wanted) -> Extracted:
         toolchain, flags, operator.binding, flashinfer.newer_libraries(project.root, toolchain)
     )
     reduced = _reduced(project, operator)
-    for every_include in (False, True):
-        closure = collect(
-            project, operator.function.path, reduced, with_libraries, every_include=every_include
+    preprocessed = _Preprocessed(project, operator, reduced, with_libraries)
+    made = _tried(wanted, preprocessed, draft)
+    if made.trial is None or made.trial.failure != "build_failed":
+        return made
+    try:  # a header that was left out may bring what no name shows, such as an operator
+        whole = collect(
+            project, operator.function.path, reduced, with_libraries, every_include=True
         )
-        baseline = _baseline(operator, closure, flags)
-        texts = {PROVENANCE: _provenance(project, operator, closure), **licences(project.root)}
-        write_problem(wanted.out, baseline, draft, texts)
-        made = _settled(wanted, (operator, closure, draft), (baseline, texts))
-        if every_include or made.trial is None or made.trial.failure != "build_failed":
-            break
-        remove(wanted.out)
-    return made
+    except UserError:
+        return made
+    remove(wanted.out)
+    return _written(wanted, preprocessed, draft, whole)
+
+
+@dataclass(frozen=True)
+class _Preprocessed:
+    """What is taken out, and with what its includes are confirmed."""
+
+    project: Project
+    operator: Operator
+    text: str
+    preprocessor: Preprocessor
+
+
+def _tried(wanted: Wanted, what: _Preprocessed, draft: Draft) -> Extracted:
+    path = what.operator.function.path
+    closure = collect(what.project, path, what.text, what.preprocessor)
+    return _written(wanted, what, draft, closure)
+
+
+def _written(wanted: Wanted, what: _Preprocessed, draft: Draft, closure: Closure) -> Extracted:
+    operator, project = what.operator, what.project
+    baseline = _baseline(operator, closure, what.preprocessor.flags)
+    texts = {PROVENANCE: _provenance(project, operator, closure), **licences(project.root)}
+    write_problem(wanted.out, baseline, draft, texts)
+    return _settled(wanted, (operator, closure, draft), (baseline, texts))
 
 
 def _baseline(operator: Operator, closure: Closure, flags: tuple[str, ...]) -> Baseline:

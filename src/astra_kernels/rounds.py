@@ -46,6 +46,9 @@ from astra_kernels.records.run import (
 _AT_ONCE = 8
 """Plans that are carried out side by side, at most: coders mostly wait for models."""
 
+_RANKED = 8
+"""Candidates that a screening device ranks, at most, for each that there is room for."""
+
 Judges = Callable[[Sequence[Candidate]], Iterator[Evaluation]]
 Screens = Callable[[Sequence[Candidate], bool], Iterator[Evaluation]]
 """As `Judges`; the flag asks for modelled times as well."""
@@ -236,6 +239,7 @@ class Round:
         room = self.config.candidates_per_round
         if self.screen is None or len(written) <= room:
             return self._screened(written[:room])
+        written = written[: room * _RANKED]
         self._screened(written, rank=True)
         gains = {s.candidate.id: gain(s.evaluation) or 0.0 for s in self._ranking}
         by_plan: dict[str, list[Written]] = {}
@@ -298,13 +302,13 @@ class Round:
         return self.team.strategy.finished(self._history) is not None
 
 
-_ONLY_THERE = frozenset({"not_simulated", "device_to_host", "stream"})
-"""Rules by which a simulated device refuses what it cannot do or see."""
-
-
 def in_turn(rows: Sequence[Sequence[Item]]) -> Iterator[Item]:
     """The first of each row, then the second of each, and so on."""
     return (item for column in zip_longest(*rows) for item in column if item is not None)
+
+
+_ONLY_THERE = frozenset({"not_simulated", "device_to_host", "stream"})
+"""Rules by which a simulated device refuses what it cannot do or see."""
 
 
 def fails_surely(evaluation: Evaluation, screen: str) -> bool:

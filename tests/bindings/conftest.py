@@ -36,7 +36,7 @@ def copied(tmp_path):
 def judged(tmp_path, build_cache):
     """What becomes of a problem's baseline, or of a candidate that differs from it."""
 
-    def judge(root, changes=None, seed=3, hidden=None):
+    def judge(root, changes=None, hidden=None, device="sim:h200"):
         problem = load_problem(root)
         candidate = problem.baseline
         if changes:
@@ -47,10 +47,10 @@ def judged(tmp_path, build_cache):
             candidate = Candidate(sources=sources, parent=candidate.id)
         job = tmp_path / f"job-{len(list(tmp_path.iterdir()))}"
         request = JobRequest(
-            device="sim:h200",
+            device=device,
             candidate=candidate,
             workloads=problem.workloads,
-            seed=seed,
+            seed=3,
             hidden_seed=hidden,
         )
         stage_job(problem, root, request, job)

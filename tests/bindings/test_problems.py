@@ -1,5 +1,6 @@
 """Operators of frameworks are judged, timed and improved like C launchers."""
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from astra_kernels.agents.rewrites.program import Refused
 from astra_kernels.agents.rewrites.reach import reach
 from astra_kernels.agents.rules.coding import program_of
 from astra_kernels.importers.problem_dir import load_problem
+from astra_kernels.records.evaluation import Measured
 from tests.bindings.conftest import PROBLEMS
 
 TVM_FFI = [
@@ -18,6 +20,13 @@ TVM_FFI = [
     for name in ("tvm_ffi_silu_and_mul", "tvm_ffi_rmsnorm")
 ]
 NAMES = [*TVM_FFI, "torch_silu_and_mul", "torch_rmsnorm"]
+EVERY_TIME = [
+    TVM_FFI[0],
+    pytest.param("tvm_ffi_rmsnorm", marks=[pytest.mark.tvm_ffi, pytest.mark.full]),
+    "torch_silu_and_mul",
+    pytest.param("torch_rmsnorm", marks=pytest.mark.full),
+]
+"""One of each binding; the others with --full."""
 FILES = {
     "tvm_ffi_silu_and_mul": "silu_and_mul.cu",
     "tvm_ffi_rmsnorm": "rmsnorm.cu",
@@ -38,7 +47,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EVERY_TIME)
 def test_a_candidate_passes_on_public_and_hidden_workloads(judged, name):
     outcome = judged(PROBLEMS / name, [(FILES[name], *CHANGED[name])], hidden=5)
     assert outcome.outcome == "passed", outcome
@@ -48,7 +57,39 @@ def test_a_candidate_passes_on_public_and_hidden_workloads(judged, name):
     assert not [f for f in outcome.findings if "TVMFFI" in f or "stream" in f.lower()]
 
 
+SUMS = "torch::empty({input.size(0)}, input.options().dtype(torch::kFloat32))"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "torch::zeros({input.size(0)}, torch::dtype(torch::kFloat).device(torch::kCUDA))",
+        "torch::empty_like(torch::empty({2, input.size(0)}, input.options().dtype(at::kFloat))).view({-1})",
+        'input; TORCH_CHECK_EQ(input.sizes(), at::IntArrayRef({input.numel() / input.size(-1), input.stride(0)}));'
+        "TORCH_CHECK(input.nbytes() == input.numel() * input.element_size() && input.device().is_cuda());"
+        "TORCH_CHECK(at::cuda::getCurrentDeviceProperties()->multiProcessorCount > 1 && !at::Tensor().defined());"
+        f"sums = {SUMS}",
+    ],
+    ids=["zeros", "empty_like", "facts"],
+)  # fmt: skip
+def test_what_the_stand_in_offers_beside(judged, code):
+    outcome = judged(PROBLEMS / "torch_rmsnorm", [("rmsnorm.cu", SUMS, code)])
+    assert outcome.outcome == "passed", outcome
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", NAMES)
+def test_a_candidate_passes_on_a_gpu(judged, name):
+    if name.startswith("torch") and not importlib.util.find_spec("torch"):
+        pytest.skip("torch is not installed")
+    outcome = judged(PROBLEMS / name, [(FILES[name], *CHANGED[name])], device="cuda:0")
+    assert outcome.outcome == "passed", outcome
+    assert isinstance(outcome.geomean, Measured)
+    wrong = judged(PROBLEMS / name, [(FILES[name], *WRONG[name])], device="cuda:0")
+    assert wrong.outcome == "incorrect"
+
+
+@pytest.mark.parametrize("name", EVERY_TIME)
 def test_a_wrong_candidate_is_incorrect(judged, name):
     assert judged(PROBLEMS / name, [(FILES[name], *WRONG[name])]).outcome == "incorrect"
 
@@ -60,6 +101,7 @@ def test_work_on_another_stream_than_the_environments_is_refused(judged):
     assert (outcome.outcome, outcome.rule) == ("rejected", "stream")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_rules_make_it_faster(tmp_path, name):
     run = tmp_path / "run"

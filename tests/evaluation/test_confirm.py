@@ -15,7 +15,7 @@ from astra_kernels.records.evaluation import (
     WorkloadResult,
 )
 from astra_kernels.records.workload import Workload
-from tests.optimize.test_loop import BASELINE, problem
+from tests.optimize.stand_ins import BASELINE, problem
 
 CANDIDATE = Candidate(sources={"k.cu": "1"})
 WORKLOADS = (

@@ -154,6 +154,7 @@ class TestRefused:
         surface = 'asm volatile("{.reg .u64 t; mov.u64 t, %clock64; mapa.u64 t, t, 0;}");'
         outcome = judge_job(edited(STORE, f"{surface}\n    {STORE}"))
         assert (outcome.outcome, outcome.rule) == ("rejected", "not_simulated")
+        assert "/" not in outcome.detail, "no place of this machine"
         assert "mapa" in outcome.detail
 
 

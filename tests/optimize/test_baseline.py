@@ -6,7 +6,7 @@ from astra_kernels.baseline import lay_groundwork
 from astra_kernels.errors import UserError
 from astra_kernels.records.workload import Workload
 
-from .test_loop import WORKLOAD, incorrect, passed, problem
+from .stand_ins import WORKLOAD, incorrect, passed, problem
 
 PROPOSED = tuple(Workload(uuid=name, axes={"n": 4}, inputs={}) for name in ("a", "b", "c"))
 

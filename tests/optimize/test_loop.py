@@ -1,184 +1,25 @@
 """The loop with real roles' protocols and an evaluator that answers from a table: order, budgets, resume, second looks."""
 
-import itertools
 import os
 import signal
 import threading
-from dataclasses import dataclass, field
 
 import pytest
 from pydantic import TypeAdapter
 
 from astra_kernels.errors import BudgetSpent, MachineFault, ProblemError
-from astra_kernels.optimize import Optimizer
 from astra_kernels.protocols import Refusal
 from astra_kernels.records.candidate import Candidate
-from astra_kernels.records.canonical import canonical
-from astra_kernels.records.definition import AxisVar, Definition, OutputSpec
 from astra_kernels.records.evaluation import (
     BuildFailed,
-    Crashed,
-    Incorrect,
     Measured,
-    Modelled,
     Passed,
 )
-from astra_kernels.records.history import History
-from astra_kernels.records.journal import Journal
-from astra_kernels.records.plan import Diagnosis, Plan
-from astra_kernels.records.problem import Problem
-from astra_kernels.records.run import Budget, Event, RunConfig, RunStarted
-from astra_kernels.records.solution import SolutionSpec
+from astra_kernels.records.plan import Plan
+from astra_kernels.records.run import Budget, Event
 from astra_kernels.records.workload import Workload
-from astra_kernels.rounds import Team
-from astra_kernels.search import Beam, Linear
-
-BASELINE = Candidate(sources={"k.cu": "0"})
-WORKLOAD = Workload(uuid="w", axes={"n": 1}, inputs={})
-
-
-def problem():
-    return Problem(
-        definition=Definition(
-            name="p",
-            axes={"n": AxisVar()},
-            inputs={},
-            outputs={"y": OutputSpec(shape=("n",), dtype="float32")},
-        ),
-        workloads=(WORKLOAD,),
-        reference="def run(): ...",
-        spec=SolutionSpec(entry_point="k.cu::k", binding="c"),
-        baseline=BASELINE,
-    )
-
-
-def passed(gain, error=0.1):
-    return Passed(
-        device="sim:h200",
-        workloads=(),
-        resources=(),
-        geomean=Modelled(baseline_us=gain, candidate_us=1.0, gain=gain, model_error=error),
-    )
-
-
-def incorrect(workload):
-    return Incorrect(
-        device="sim:h200",
-        workload=workload,
-        axes={},
-        output="y",
-        index=(0,),
-        expected="1",
-        got="2",
-        rule="max ulp",
-        mismatches=1,
-        elements=1,
-    )
-
-
-def crashed():
-    return Crashed(device="sim:h200", stage="correctness", detail="code 801")
-
-
-@dataclass
-class Table:
-    """Evaluations by the candidate's text; what is asked for is kept."""
-
-    answers: dict
-    asked: list = field(default_factory=list)
-
-    def evaluate(self, candidate, workloads, seed, effort):
-        assert effort == ("search" if seed == 0 else "confirm")
-        text = candidate.sources["k.cu"]
-        self.asked.append((text, tuple(w.uuid for w in workloads), seed))
-        answer = self.answers.get(text, passed(1.0))
-        if callable(answer):
-            answer = answer(workloads, seed)
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def evaluate_all(self, candidates, workloads, seed, effort):
-        return (self.evaluate(c, workloads, seed, effort) for c in candidates)
-
-
-@dataclass
-class Roles:
-    """All four roles; each round writes the next texts of the script, a str, a list of them, or a Refusal."""
-
-    script: list
-    proposals: tuple = ()
-    parents: list = field(default_factory=list)
-
-    def propose(self, problem):
-        return self.proposals
-
-    def diagnose(self, candidate, evaluation):
-        return Diagnosis(subject=candidate.id, bottleneck="unknown", summary="?", evidence=())
-
-    def plan(self, parent, diagnosis, history):
-        self.parents.append((parent.sources["k.cu"], diagnosis is not None))
-        step = history.rounds_ended
-        if step >= len(self.script):
-            return ()
-        return (
-            Plan(
-                id=str(step),
-                parent=parent.id,
-                technique="t",
-                hypothesis="h",
-                predicted_gain=1.1,
-                risk="r",
-            ),
-            Plan(
-                id=f"{step}b",
-                parent=parent.id,
-                technique="u",
-                hypothesis="h",
-                predicted_gain=1.1,
-                risk="r",
-            ),
-        )
-
-    def write(self, plan, parent, history):
-        step = self.script[history.rounds_ended]
-        if isinstance(step, Refusal):
-            return step if plan.technique == "t" else (Candidate(sources={"k.cu": "second plan"}),)
-        texts = [step] if isinstance(step, str) else step
-        return tuple(Candidate(sources={"k.cu": t}, parent=parent.id) for t in texts)
-
-    def repair(self, plan, failed, evaluation, history):
-        return Refusal("cannot be mended")
-
-
-def optimizer(roles, table, *, budget=None, events=None, strategy=None, **changes):
-    budget = budget or Budget(rounds=5)
-    config = RunConfig(device="sim:h200", budget=budget, **changes)
-    strategy = strategy or Linear(budget, keep_best=config.keep_best)
-    events = [] if events is None else events
-    if not events:
-        events.append(
-            RunStarted(
-                at="t",
-                elapsed_s=0,
-                config=config,
-                problem="p",
-                problem_digest="d",
-                astra_version="0",
-            )
-        )
-    return Optimizer(
-        problem=problem(),
-        config=config,
-        team=Team(roles, roles, roles, roles, strategy),
-        evaluator=table,
-        journal=Journal(History.fold(events), events.append),
-        fresh_seed=itertools.count(1000).__next__,
-    )
-
-
-def kinds(events):
-    return [e.event for e in events]
+from astra_kernels.search import Beam
+from tests.optimize.stand_ins import Menders, Roles, Table, incorrect, kinds, optimizer, passed
 
 
 def test_a_whole_run_in_order():
@@ -355,14 +196,6 @@ def test_a_machine_fault_is_charged_to_nobody_and_can_be_resumed():
     assert history.finished.best is not None
 
 
-class Menders(Roles):
-    """Roles that mend what fails, by adding a `+` to it."""
-
-    def repair(self, plan, failed, evaluation, history):
-        assert not isinstance(evaluation, Passed)
-        return Candidate(sources={"k.cu": failed.sources["k.cu"] + "+"}, parent=failed.id)
-
-
 @pytest.mark.parametrize(("repairs", "texts"), [(0, "a"), (1, "a a+"), (3, "a a+ a++")])
 def test_what_failed_is_mended_in_the_same_round(repairs, texts):
     answers = {"a": incorrect("w"), "a+": incorrect("w"), "a++": passed(1.5)}
@@ -507,150 +340,6 @@ def test_a_beam_ends_when_nothing_is_left():
     history, _ = beam({"0c": passed(1.4)}, rounds=50)
     assert history.finished.reason == "nothing left to try"
     assert len(history.attempts) == 3
-
-
-def on_screen(outcomes, *, timed=False):
-    """Judges by a table on a simulated device; what is asked for is kept."""
-    asked = []
-
-    def screen(candidates, workloads):
-        assert not candidates or any(w.timed for w in workloads) == timed
-        for candidate in candidates:
-            asked.append(candidate.sources["k.cu"])
-            yield outcomes.get(asked[-1], passed(1.0))
-
-    return screen, asked
-
-
-def test_what_fails_on_the_screening_device_is_mended_before_anything_is_judged_on_the_other():
-    screen, seen = on_screen({"a": incorrect("w"), "c": crashed()})
-    table = Table({})
-    run = optimizer(Menders([["a", "b", "c"]]), table, budget=Budget(rounds=1), screen="sim:h200")
-    run.screen = screen
-    history = run.run()
-    assert seen == ["a", "b", "c", "a+"]
-    assert [t for t, _, seed in table.asked if t != "0"] == ["b", "c", "a+"], (
-        "a crash may be the simulator's"
-    )
-    assert [(a.candidate.sources["k.cu"], a.evaluation.outcome) for a in history.attempts] == [
-        ("a", "incorrect"),
-        ("b", "passed"),
-        ("c", "passed"),
-        ("a+", "passed"),
-    ]
-
-
-def test_what_fails_on_the_screening_device_counts_for_the_budget():
-    texts = ["a", "b", "c", "d"]
-    screen, seen = on_screen(dict.fromkeys(texts, incorrect("w")))
-    budget = Budget(rounds=1, candidates=2)
-    run = optimizer(
-        Menders([texts]), Table({}), budget=budget, screen="sim:h200", candidates_per_round=4
-    )
-    run.screen = screen
-    history = run.run()
-    assert seen == ["a", "b"]
-    assert [a.candidate.sources["k.cu"] for a in history.attempts] == ["a", "b"]
-    assert history.finished.reason == "budget of 2 candidates used"
-
-
-class Variants(Roles):
-    """Writes the script's next texts for each of its two plans, with the plan's technique before."""
-
-    def write(self, plan, parent, history):
-        step = self.script[history.rounds_ended]
-        return tuple(
-            Candidate(sources={"k.cu": plan.technique + t}, parent=parent.id) for t in step
-        )
-
-
-def shortlisted(gains, outcomes=None, *, events=None, table=None):
-    """A round of two plans with `len(gains)` variants each, of which four are judged."""
-    modelled = {"t" + name: passed(g) for name, g in gains.items()}
-    modelled |= {"u" + name: passed(2 / g) for name, g in gains.items()}
-    screen, seen = on_screen(modelled | (outcomes or {}), timed=True)
-    run = optimizer(
-        Variants([list(gains)]), table or Table({}), budget=Budget(rounds=1), events=events,
-        screen="sim:h200", plans_per_round=2, candidates_per_round=4,
-    )  # fmt: skip
-    run.screen = screen
-    return run, seen
-
-
-def judged_in(history, device="sim:h200"):
-    return [a.candidate.sources["k.cu"] for a in history.attempts]
-
-
-def test_of_each_plan_the_fastest_on_the_screening_device_are_judged():
-    run, seen = shortlisted({"a": 1.1, "b": 0.9, "c": 1.3})
-    history = run.run()
-    assert seen == ["ta", "ua", "tb", "ub", "tc", "uc"]
-    assert judged_in(history) == ["tc", "ub", "ta", "ua"]
-    assert [s.candidate.sources["k.cu"] for s in history.screened] == seen, "nothing is lost"
-
-
-def test_what_fails_on_the_screening_device_leaves_its_place_to_a_slower_one():
-    wrong = incorrect("w")
-    run, _ = shortlisted({"a": 1.1, "b": 0.9, "c": 1.3}, {"tc": wrong, "ub": wrong})
-    assert judged_in(run.run()) == ["ub", "tc", "ta", "ua", "tb", "uc"]
-
-
-def test_as_many_as_a_round_judges_are_judged_untimed_on_the_screening_device():
-    screen, seen = on_screen({"ta": passed(1.0), "ub": passed(3.0)})
-    run, _ = shortlisted({"a": 1.0, "b": 1.0})
-    run.screen = screen
-    history = run.run()
-    assert (judged_in(history), history.screened) == (seen, [])
-
-
-@pytest.mark.parametrize("cut", range(4, 17))
-def test_a_round_that_is_cut_anywhere_chooses_the_same(cut):
-    gains = {"a": 1.1, "b": 0.9, "c": 1.3}
-    whole = []
-    shortlisted(gains, events=whole)[0].run()
-    left = whole[:cut]
-    table = Table({})
-    run, seen = shortlisted(gains, events=left, table=table)
-    run.run()
-    assert canonical(left) == canonical(whole)
-    known = [e for e in whole[:cut] if e.event == "candidate_screened"]
-    assert not {e.candidate.sources["k.cu"] for e in known} & set(seen), "nothing is screened twice"
-
-
-@pytest.mark.parametrize("repairs", [0, 1, 2])
-def test_repairs_are_counted_over_both_devices(repairs):
-    screen, _ = on_screen({"a": incorrect("w")})
-    failing = BuildFailed(device="cuda:0", messages=())
-    table = Table({"a+": failing, "a++": failing, "a+++": failing})
-    budget = Budget(rounds=1)
-    run = optimizer(Menders(["a"]), table, budget=budget, screen="sim:h200", repairs=repairs)
-    run.screen = screen
-    texts = [a.candidate.sources["k.cu"] for a in run.run().attempts]
-    assert texts == ["a", "a+", "a++"][: repairs + 1]
-
-
-class Stubborn(Roles):
-    """Mends everything into the same text, or refuses; counts how often it is asked."""
-
-    def repair(self, plan, failed, evaluation, history):
-        self.parents.append(failed.sources["k.cu"])
-        if failed.sources["k.cu"] == "b":
-            return Refusal("no")
-        return Candidate(sources={"k.cu": "c"}, parent=failed.id)
-
-
-@pytest.mark.parametrize("screened", [False, True])
-def test_a_coder_is_asked_once_to_mend_a_candidate_whatever_it_says(screened):
-    texts = ["a", "b", "c"]
-    roles = Stubborn([texts])
-    run = optimizer(
-        roles, Table(dict.fromkeys(texts, incorrect("w"))), budget=Budget(rounds=1), repairs=9
-    )
-    if screened:
-        run.screen, _ = on_screen(dict.fromkeys(texts, incorrect("w")))
-    history = run.run()
-    assert roles.parents[1:] == texts
-    assert [a.candidate.sources["k.cu"] for a in history.attempts] == texts
 
 
 class Silent(Roles):

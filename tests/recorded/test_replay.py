@@ -4,6 +4,7 @@ A refactoring leaves this green. A change that is meant to alter what the agents
 """
 
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from astra_kernels.records.history import History
 from astra_kernels.rounds import fails_surely
 from astra_kernels.store import EVENTS, TEXTS, RunStore
 
+ARCHIVES = Path(__file__).parents[2] / "docs" / "results" / "h200-2026-12-01" / "runs"
 RUNS = sorted(p.parent for p in Path(__file__).parent.glob("*/events.jsonl"))
 
 
@@ -31,6 +33,23 @@ def test_a_run_decides_today_what_it_decided_when_it_was_recorded(run):
     assert not replayed.divergence
     assert canonical(replayed.events) == canonical(replayed.recorded)
     assert len(replayed.events) > 5
+
+
+def archives():
+    """Runs of docs/results; those of rules are from before a screening device ranked, as their README says."""
+    for path in sorted(ARCHIVES.glob("*.tar.xz")):
+        if not path.name.startswith("rules-"):
+            marks = () if path.name.startswith("multi-silu") else pytest.mark.full
+            yield pytest.param(path, id=path.name, marks=marks)
+
+
+@pytest.mark.parametrize("archive", [*archives()])
+def test_an_archived_run_decides_today_what_it_decided_when_it_was_recorded(archive, tmp_path):
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+    replayed = replay(tmp_path / archive.name.removesuffix(".tar.xz"))
+    assert not replayed.divergence
+    assert canonical(replayed.events) == canonical(replayed.recorded)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])

@@ -10,7 +10,7 @@ from .gallery import ROGUES
 from .rogue import matches
 from .staging import stage
 
-OF_A_KIND = 1
+OF_A_KIND = 2
 """How many rogues of one base and one verdict run every time; the others run with --full."""
 
 

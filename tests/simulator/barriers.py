@@ -133,8 +133,10 @@ CASES = (
         Case("checks", entry, lambda: (_ints(256), 0))
         for entry in (
             "reads", "overwrite", "both_write", "at_once", "count", "named", "in_block", "unwritten_shared", "divergent",
+            "matrix_rows", "matrix_stores",
         )
     ),
+    Case("hosting", "shares", lambda: (_ints(32), 256, 0)),
     Case("checks", "copy", _copy),
     Case("checks", "last_block", _ticket),
 )  # fmt: skip
@@ -214,7 +216,8 @@ def drops(device: Device, library: Library, case: Case) -> Iterator[Dropped]:
 
 def _short(mangled: str) -> str:
     """The kernel's own name, with a number that is a template argument."""
-    name = re.findall(r"[A-Za-z_]+[Kk]ernel", mangled)[-1].lstrip("_")
+    found = re.findall(r"[A-Za-z_]+[Kk]ernel", mangled) or re.findall(r"^_Z\d+([a-z]+)P", mangled)
+    name = found[-1].lstrip("_")
     number = re.search(r"[Kk]ernelILi(\d+)E", mangled)
     return f"{name}<{number[1]}>" if number else name
 

@@ -15,7 +15,10 @@ from astra_kernels.languages.cuda.toolchain import find_toolchain
 from astra_kernels.simulator import Simulator, SimulatorOptions
 
 SOURCES = Path(__file__).parent / "cu"
-PLAIN = ("norms", "warps", "faults", "ordering", "cooperative", "checks", "missing")
+PLAIN = (
+    "norms", "warps", "faults", "ordering", "cooperative", "checks", "missing",
+    "tensor", "system", "hosting",
+)  # fmt: skip
 
 
 def compile_library(toolchain, source, out, *flags, output=None):

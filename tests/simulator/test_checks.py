@@ -64,6 +64,8 @@ FAULTS = [
     ("chain", 1, GLOBAL_RACE, True),
     ("lock", 1, GLOBAL_RACE, False),
     ("grid", 1, GLOBAL_RACE, True),
+    ("matrix_rows", 1, RACE, True),
+    ("matrix_stores", 1, RACE, False),
     ("unwritten_shared", 1, FaultKind.SHARED_UNWRITTEN, False),
     ("unwritten_local", 1, FaultKind.LOCAL_UNWRITTEN, False),
     ("unwritten_global", 1, FaultKind.GLOBAL_UNWRITTEN, False),
@@ -82,6 +84,7 @@ SYMMETRIC = {
     "grid",
     "count",
     "divergent",
+    "matrix_rows",
 }
 """Either of the two lines may come first, by the order of warps and blocks."""
 

@@ -82,14 +82,16 @@ def test_trap(device, faults):
 
 
 def test_a_failed_assertion(device, faults):
-    assert device.run(faults, "asserted", np.arange(32, dtype=np.int32)) == 719
-    check(device.launch.fault, FaultKind.TRAP, "assert", thread=5)
+    assert device.run(faults, "asserted", np.arange(32, dtype=np.int32)) == 710
+    check(device.launch.fault, FaultKind.ASSERTION, "assert", thread=5)
+    said = f"faults.cu:{line_of('assert')}: void assert_kernel(int *): assertion `y[threadIdx.x] != 5` failed"
+    assert said in str(device.launch.fault)
 
 
 def test_an_instruction_that_is_not_implemented_is_refused_by_name(device, faults):
     with pytest.raises(UnsupportedPtx) as refused:
         device.run(faults, "tensor", np.zeros(32, np.float32))
-    assert "mma.sync.aligned.m16n8k8" in str(refused.value)
+    assert "mma.sync.aligned.m8n8k32" in str(refused.value)
     assert refused.value.kernel == "_Z13tensor_kernelPf"
     assert Path(refused.value.line.file).name == "faults.cu"
 

@@ -143,6 +143,7 @@ class SimulatedDevice:
         with self._simulator.launcher_code():
             code = int(entry(*values))
         stray = self._simulator.stray_work()
+        self._simulator.expect_stream(0)
         copies = self._simulator.copies_to_host
         note = _COPIES.format(", ".join(dict.fromkeys(copies)))
         notes = (note,) if copies else ()

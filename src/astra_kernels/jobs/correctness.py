@@ -290,6 +290,8 @@ def failure_of(
 ) -> Evaluation | None:
     """What a report says went wrong, with the place in the candidate's own sources; None when nothing did."""
     failure = _fault(report, uuid, limit_s)
+    if source_root and isinstance(failure, Rejected | Crashed | Unsafe):
+        failure = replace(failure, detail=failure.detail.replace(f"{source_root}/", ""))
     if isinstance(failure, Unsafe) and failure.file is not None:
         return replace(failure, file=_source_name(failure.file, source_root))
     return failure

@@ -68,6 +68,7 @@ class Workshop:
                 entry_symbols=(*self.adapter.exports, ENTRY),
                 entry_advice=self.adapter.advice,
                 trusted_flags=self.adapter.flags,
+                link_flags=self.adapter.link_flags,
                 readable=self.adapter.readable,
                 libraries=self.adapter.libraries,
             )

@@ -78,9 +78,7 @@ class Asking:
             except (
                 Exception
             ) as error:  # a provider's library may raise anything; the reason is kept
-                mishap = Mishap.of(error)
-                if mishap.perhaps_alone and terms.gate.was_answered(terms.backend.name):
-                    mishap = replace(mishap, account=False)
+                mishap = self._mishap(error)
                 charge = asked.reserved if mishap.billed else Charge()
             else:
                 text = self._readable(response)
@@ -114,6 +112,12 @@ class Asking:
             left_s = terms.gate.seconds_left
             await patience.sleep(wait_s if left_s is None else min(wait_s, left_s))
         raise AssertionError("the tries are bounded")
+
+    def _mishap(self, error: Exception) -> Mishap:
+        """What went wrong, in the light of what the model has answered before."""
+        mishap, terms = Mishap.of(error), self.terms
+        alone = mishap.perhaps_alone and terms.gate.was_answered(terms.backend.name)
+        return replace(mishap, account=False) if alone else mishap
 
     async def _admitted(self, attempt: int) -> Asked:
         """The request, written down: at once, or when requests in flight have left room for it."""

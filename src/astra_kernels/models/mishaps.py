@@ -86,6 +86,10 @@ def _of_provider(error: ModelAPIError, detail: str) -> Mishap:
     def transient(kind: Failure, *, billed: bool) -> Mishap:
         return Mishap(kind, detail, billed, "patiently", retry_after_s=error.retry_after)
 
+    def refused() -> Mishap:
+        alone = status in _MALFORMED
+        return Mishap("rejected", detail, False, "never", account=True, perhaps_alone=alone)
+
     if (
         isinstance(error, ModelContextWindowExceededError)
         or status == 413
@@ -93,8 +97,7 @@ def _of_provider(error: ModelAPIError, detail: str) -> Mishap:
     ):
         return Mishap("rejected", detail, billed=False, again="never")
     if isinstance(error, ModelQuotaExceededError | ModelRequestRejectedError):
-        alone = status in _MALFORMED
-        return Mishap("rejected", detail, False, "never", account=True, perhaps_alone=alone)
+        return refused()
     if isinstance(error, ModelRateLimitError) or status == 429:
         return transient("rate_limited", billed=False)
     if isinstance(error, ModelConnectionError):
@@ -107,6 +110,5 @@ def _of_provider(error: ModelAPIError, detail: str) -> Mishap:
     if status is not None and (status >= 500 or status in _ASK_AGAIN):
         return transient("server_error", billed=False)
     if status is not None:
-        alone = status in _MALFORMED
-        return Mishap("rejected", detail, False, "never", account=True, perhaps_alone=alone)
+        return refused()
     return transient("server_error", billed=True)

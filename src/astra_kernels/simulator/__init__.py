@@ -3,9 +3,10 @@
 Nothing native is built or loaded until a `Simulator` is made.
 
 What is not modelled, beside time: the payload and sign of a NaN; the last bit of the approximate functions
-(`ex2.approx` and its like are rounded correctly here, the hardware is off by a unit or two). Races and reads of
-uninitialised memory are looked for in launches with `SimulatorOptions.checks`. Tensor cores, clusters, bulk copies,
-textures, calls through pointers and printf are refused by name.
+(`ex2.approx` and its like are rounded correctly here, the hardware is off by a unit or two); the last bits of
+products on tensor cores. Races and reads of uninitialised memory are looked for in launches with
+`SimulatorOptions.checks`. Warp-group products, clusters, bulk copies, mbarriers, textures, recursion and calls
+through pointers are refused by name.
 """
 
 from astra_kernels.simulator.device import Simulator

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_kernels.simulator.executed import ExecutedBlock, executed_blocks
 from astra_kernels.simulator.executor_interface import COUNTER_NAMES, LaunchResult
 from astra_kernels.simulator.issue_cost import chain_weights, issue_slots, predicated
 from astra_kernels.simulator.lowering.lower import LoweredKernel
@@ -133,11 +134,24 @@ class TimedCounters(Counters):
         chain_clocks: Clocks of a warp's instructions that wait for one another, on average.
         slowest_chain_clocks: The same for a warp that goes everywhere that any warp goes.
         slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
+        lines_read: 128-byte lines of global memory, counted for each load request.
+        lines_written: The same for each store request.
+        atomic_sectors: 32-byte sectors of global memory, counted for each atomic operation of a warp.
+        blocks: How often each basic block ran: what machine code is matched with
+            (`devices/executed_sass.py`).
     """
 
     chain_clocks: float
     slowest_chain_clocks: float
     slowest_load_rounds: float
+    lines_read: int
+    lines_written: int
+    atomic_sectors: int
+    blocks: tuple[ExecutedBlock, ...]
+
+
+def _lines_of(rows: list[_Row], *handlers: str) -> int:
+    return sum(row.counts["lines"] for row in rows if row.operation.handler in handlers)
 
 
 @dataclass(frozen=True)
@@ -211,4 +225,16 @@ def summarise(
         chain_clocks=waits.chain_clocks,
         slowest_chain_clocks=waits.slowest_chain_clocks,
         slowest_load_rounds=waits.slowest_load_rounds,
+        lines_read=_lines_of(rows, "load", "copy_async"),
+        lines_written=_lines_of(rows, "store"),
+        atomic_sectors=sum(
+            row.counts["transactions"]
+            for row in rows
+            if row.operation.handler == "atomic" and row.operation.memory.space != Space.SHARED
+        ),
+        blocks=executed_blocks(
+            kernel.microcode,
+            [row.counts["warps"] for row in rows],
+            [row.counts["requests"] for row in rows],
+        ),
     )

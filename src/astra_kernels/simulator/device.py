@@ -44,6 +44,7 @@ _ERRORS = {
     FaultKind.LOCAL_MISALIGNED: 716,
     FaultKind.STEP_LIMIT: 702,
     FaultKind.DEADLOCK: 702,
+    FaultKind.ASSERTION: 710,
 }
 
 
@@ -194,6 +195,9 @@ class Simulator:
             cooperative=bool(request.cooperative),
             programmatic=bool(request.programmatic),
             number=self._launched,
+            multiprocessors=self.machine.multiprocessors,
+            warps_per_multiprocessor=self.machine.max_threads_per_sm // 32,
+            reserved_shared_bytes=self.machine.shared_reserved_bytes,
         )
         try:
             check_resident(kernel, geometry)

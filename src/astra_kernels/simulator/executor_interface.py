@@ -13,7 +13,7 @@ from astra_kernels.simulator.lowering.encode import OperationNumbers
 from astra_kernels.simulator.lowering.microcode import Kind
 from astra_kernels.simulator.lowering.translate import OperationTable
 
-COUNTER_NAMES = ("warps", "threads", "guarded_on", "requests", "transactions", "bytes")
+COUNTER_NAMES = ("warps", "threads", "guarded_on", "requests", "transactions", "bytes", "lines")
 
 
 class NativeFault(C.Structure):
@@ -55,6 +55,7 @@ class LaunchRequest(C.Structure):
         ("seed", C.c_uint64),
         ("order", C.c_uint64),
         ("checks", C.c_int32),
+        ("operand_lists", C.c_void_p),
     )
 
 
@@ -67,6 +68,7 @@ class LaunchResult(C.Structure):
         ("bytes_read", C.c_uint64),
         ("bytes_written", C.c_uint64),
         ("unchecked", C.c_uint64),
+        ("message", C.c_char * 512),
     )
 
 

@@ -38,6 +38,8 @@ def describe_fault(
     line, text = _instruction(kernel, native.instruction)
     other = _other_side(kernel, geometry, native)
     explanation = _explain(executor, kind, native, geometry, kernel)
+    if kind is FaultKind.ASSERTION:
+        explanation = result.message.decode("utf-8", "replace")
     return Fault(
         kind=kind,
         kernel=kernel.lowered.name,
@@ -110,6 +112,8 @@ def _explain(
     if kind in _IN_LOCAL:
         size = kernel.lowered.frame.local_bytes
         return f"{access} at offset {native.address} of {size} bytes of local memory"
+    if kind is FaultKind.SYNC_MASK and native.bytes:
+        return f"only the lanes {native.address:#010x} of a warp are at an instruction of all {native.bytes}"
     words = {
         FaultKind.STEP_LIMIT: "the block did not end within the step limit",
         FaultKind.DEADLOCK: "threads wait for others that will never come",

@@ -17,6 +17,9 @@ class Geometry:
         dynamic_shared_bytes: Shared memory beside what the kernel declares.
         cooperative: Whether its blocks run together and may wait for each other.
         programmatic: Whether the kernel may overlap the one before it in the stream.
+        multiprocessors: The machine's.
+        warps_per_multiprocessor: At most.
+        reserved_shared_bytes: Of every block, for the system.
         number: Which launch of the process it is; uninitialised memory holds other bytes in each.
     """
 
@@ -26,6 +29,9 @@ class Geometry:
     cooperative: bool = False
     programmatic: bool = False
     number: int = 0
+    multiprocessors: int = 132
+    warps_per_multiprocessor: int = 64
+    reserved_shared_bytes: int = 1024
 
     @property
     def blocks(self) -> int:

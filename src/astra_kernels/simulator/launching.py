@@ -100,7 +100,7 @@ def run_launch(
     chosen = None if geometry.cooperative else choose_blocks(geometry.blocks, options)
     counters = np.zeros((len(kernel.encoded.code), len(COUNTER_NAMES)), np.uint64)
     with _workspace(executor, geometry) as workspace:
-        values = _launch_values(geometry, workspace)
+        values = _launch_values(kernel, geometry, workspace)
         constants = fill_constants(
             kernel.encoded, values, parameters, kernel.parameter_address, symbols
         )
@@ -131,8 +131,18 @@ def run_launch(
     )
 
 
-def _launch_values(geometry: Geometry, workspace: int) -> dict[str, int]:
-    values = {"%envreg1": workspace >> 32, "%envreg2": workspace & 0xFFFFFFFF}
+def _launch_values(kernel: PreparedKernel, geometry: Geometry, workspace: int) -> dict[str, int]:
+    shared = kernel.lowered.frame.shared_bytes + geometry.dynamic_shared_bytes
+    values = {
+        "%envreg1": workspace >> 32,
+        "%envreg2": workspace & 0xFFFFFFFF,
+        "%gridid": geometry.number,
+        "%nsmid": geometry.multiprocessors,
+        "%nwarpid": geometry.warps_per_multiprocessor,
+        "%dynamic_smem_size": geometry.dynamic_shared_bytes,
+        "%total_smem_size": shared,
+        "%aggr_smem_size": shared + geometry.reserved_shared_bytes,
+    }
     for axis, letter in enumerate("xyz"):
         values[f"%ntid.{letter}"] = geometry.block[axis]
         values[f"%nctaid.{letter}"] = geometry.grid[axis]
@@ -169,4 +179,5 @@ def _request(
         seed=options.seed << 32 | geometry.number << 8,
         order=options.order,
         checks=options.checks,
+        operand_lists=kernel.encoded.lists.ctypes.data,
     )

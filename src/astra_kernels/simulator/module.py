@@ -6,6 +6,7 @@ import ctypes
 import struct
 from dataclasses import dataclass
 
+from astra_kernels.simulator.errors import SimulatorRefusal
 from astra_kernels.simulator.executor_interface import Executor
 from astra_kernels.simulator.lowering import (
     EncodedKernel,
@@ -24,7 +25,7 @@ class PreparedKernel:
         lowered: Its microcode and layout.
         encoded: The executor's form of it.
         parameter_address: Where its parameters lie in device memory.
-        order_matters: Whether results depend on the order of blocks (floating-point atomics).
+        order_matters: Whether results depend on the order of blocks (floating-point atomics, printed lines).
     """
 
     lowered: LoweredKernel
@@ -73,7 +74,8 @@ class LoadedModule:
             encoded=encoded,
             parameter_address=self._executor.allocate(size, f"parameters of {name}", False),
             order_matters=any(
-                operation.handler == "atomic" and self._table.atomics[operation.operation]
+                operation.handler == "print"
+                or (operation.handler == "atomic" and self._table.atomics[operation.operation])
                 for operation in lowered.microcode.operations
             ),
         )
@@ -83,9 +85,12 @@ class LoadedModule:
         symbols = {}
         for variable in variables:
             counted = variable.space == "global"
-            symbols[variable.name] = self._executor.allocate(
-                max(variable.size, 1), variable.name, counted
-            )
+            try:
+                symbols[variable.name] = self._executor.allocate(
+                    max(variable.size, 1), variable.name, counted
+                )
+            except MemoryError as error:
+                raise SimulatorRefusal(f"not simulated: {error}") from error
         for variable in variables:
             data = bytearray(variable.initial or b"")
             for at, target in variable.references.items():

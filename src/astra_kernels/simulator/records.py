@@ -27,6 +27,7 @@ class FaultKind(StrEnum):
     DEADLOCK = "deadlock"
     SYNC_MASK = "sync_mask"
     TRAP = "trap"
+    ASSERTION = "assertion"
     EARLY_READ = "read_before_grid_wait"
     EARLY_WRITE = "write_before_grid_wait"
     SHARED_RACE = "shared_race"

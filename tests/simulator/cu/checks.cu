@@ -192,6 +192,25 @@ static int together(void (*kernel)(Parameters...), int blocks, Values... values)
   return cudaLaunchCooperativeKernel((const void*)kernel, dim3(blocks), dim3(64), arguments, 0, 0);
 }
 
+// The second warp writes the rows that the first one loads as a matrix.
+__global__ void matrix_rows_kernel(int* y, int wrong) {
+  __shared__ __align__(16) int rows[32];
+  if (threadIdx.x >= 32) rows[threadIdx.x - 32] = threadIdx.x;  // other: matrix_rows
+  if (!wrong) __syncthreads();
+  if (threadIdx.x >= 32) return;
+  unsigned at = (unsigned)__cvta_generic_to_shared(rows + 4 * (threadIdx.x % 8)), word;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(word) : "r"(at) : "memory");  // here: matrix_rows
+  y[threadIdx.x] = word;
+}
+// Both warps store a matrix to the same rows.
+__global__ void matrix_stores_kernel(int* y, int wrong) {
+  __shared__ __align__(16) int rows[2][32];
+  int* mine = rows[wrong ? 0 : threadIdx.x / 32];
+  unsigned at = (unsigned)__cvta_generic_to_shared(mine + 4 * (threadIdx.x % 8));
+  asm volatile("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%0], {%1};" ::"r"(at), "r"(threadIdx.x) : "memory");  // here: matrix_stores
+  __syncthreads();
+  y[threadIdx.x] = rows[0][threadIdx.x % 32];
+}
 #define LAUNCHER(name, blocks, threads)          \
   int name(int* y, int wrong) {                  \
     cudaGetLastError();                          \
@@ -218,6 +237,8 @@ LAUNCHER(unwritten_shared, 1, 64)
 LAUNCHER(unwritten_local, 1, 32)
 LAUNCHER(exited, 1, 32)
 LAUNCHER(divergent, 1, 64)
+LAUNCHER(matrix_rows, 1, 64)
+LAUNCHER(matrix_stores, 1, 64)
 int copy(int* x, int* y, int wrong) {
   copy_kernel<<<1, 64>>>(x, y, wrong);
   return cudaGetLastError();

@@ -44,12 +44,11 @@ __global__ void assert_kernel(int* y) {
   assert(y[threadIdx.x] != 5);  // here: assert
 }
 __global__ void tensor_kernel(float* y) {
-  float d0, d1, d2, d3;
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3},{%4,%4,%4,%4},{%4,%4},{%5,%5,%5,%5};"
-      : "=f"(d0), "=f"(d1), "=f"(d2), "=f"(d3)
-      : "r"(0), "f"(0.0f));  // here: tensor
-  y[threadIdx.x] = d0 + d1 + d2 + d3;
+  int d0, d1;
+  asm volatile("mma.sync.aligned.m8n8k32.row.col.s32.s4.s4.s32 {%0,%1},{%2},{%2},{%2,%2};"
+               : "=r"(d0), "=r"(d1)
+               : "r"(0));  // here: tensor
+  y[threadIdx.x] = d0 + d1;
 }
 __global__ void index_kernel(int* y) { y[blockIdx.x] = blockIdx.x; }
 __global__ void large_shared_kernel(int* y) {

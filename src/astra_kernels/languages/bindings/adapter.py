@@ -67,6 +67,7 @@ class Adapter:
         exports: symbols that the candidate's own sources have to define.
         advice: what to do when they do not.
         flags: for the compiler.
+        link_flags: last on its command line.
         readable: directories that the flags name.
         patience: how many times as long as a kernel with its launcher the build may take.
         explain: what a compiler's error means where it comes from the binding; "" where it does not.
@@ -79,6 +80,7 @@ class Adapter:
     exports: tuple[str, ...] = ()
     advice: str = ""
     flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
     patience: float = 1.0
     explain: Callable[[str], str] = lambda message: ""

@@ -84,6 +84,8 @@ def torch_adapter(
             *("-include", str(registration)),
             *(word for path in headers for word in ("-Xcompiler", f"-idirafter,{path}")),
         ),
+        # Sources that include torch/extension.h need Python's symbols, which the child's interpreter has.
+        link_flags=("-Xlinker", "-z", "-Xlinker", "undefs"),
         readable=headers,
         patience=5.0,  # its headers take the compiler a minute or two
     )

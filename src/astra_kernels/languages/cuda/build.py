@@ -133,7 +133,7 @@ def _command(request: BuildRequest, toolchain: Toolchain) -> list[str]:
 
 def _linked(request: BuildRequest) -> list[str]:
     directories = dict.fromkeys(f"-L{path.parent}" for path in request.libraries)
-    return [*directories, *(f"-l:{path.name}" for path in request.libraries)]
+    return [*directories, *(f"-l:{path.name}" for path in request.libraries), *request.link_flags]
 
 
 def _overridden(default: str, given: list[str]) -> bool:

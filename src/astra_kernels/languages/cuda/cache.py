@@ -103,7 +103,7 @@ def cache_key(request: BuildRequest, toolchain: Toolchain) -> str:
     parts = {
         "format": _FORMAT,
         "sources": dict(sorted(request.sources.items())),
-        "flags": (*request.flags, "", *request.trusted_flags),
+        "flags": (*request.flags, "", *request.trusted_flags, "", *request.link_flags),
         "arch": request.arch,
         "includes": [[str(path), _fingerprint(path)] for path in request.include_dirs],
         "libraries": [_stamp(path) for path in request.libraries],

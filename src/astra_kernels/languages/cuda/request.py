@@ -60,6 +60,7 @@ class BuildRequest:
         entry_symbols: names that the library must export.
         entry_advice: what to do about a name that it does not export.
         trusted_flags: flags of a framework, unchecked.
+        link_flags: likewise, last on the command line.
         readable: directories that these flags name.
         libraries: trusted shared libraries of a framework, to link; made readable.
     """
@@ -71,6 +72,7 @@ class BuildRequest:
     entry_symbols: tuple[str, ...] = ()
     entry_advice: str = 'declare it extern "C"'
     trusted_flags: tuple[str, ...] = ()
+    link_flags: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
     libraries: tuple[Path, ...] = ()
 

@@ -109,6 +109,22 @@ def instruction_mix(
     return tuple(mixes)
 
 
+def listings(built: Built, toolchain: Toolchain, *options: str) -> list[str]:
+    """What `nvdisasm -c` prints of every cubin of a library; none where it is not installed or fails.
+
+    Raises:
+        MachineFault: the scratch directory cannot be written, or nvdisasm cannot be started.
+    """
+    if toolchain.nvdisasm is None:
+        return []
+    try:
+        cubins = list(embedded_cubins(built.library.read_bytes()))
+    except ElfError:
+        return []
+    found = (_disassemble(cubin, toolchain.nvdisasm, *options) for cubin in cubins)
+    return [listing for listing in found if isinstance(listing, str)]
+
+
 def parse_listing(listing: str) -> list[InstructionMix]:
     """Reads what `nvdisasm -c` prints."""
     counts: dict[str, Counter[str]] = {}
@@ -151,12 +167,12 @@ def _mix(kernel: str, opcodes: Counter[str]) -> InstructionMix:
     )
 
 
-def _disassemble(cubin: bytes, nvdisasm: Path) -> str | NotEstablished:
+def _disassemble(cubin: bytes, nvdisasm: Path, *options: str) -> str | NotEstablished:
     with tempfile.TemporaryDirectory() as directory:
         scratch = Path(directory)
         (scratch / "kernel.cubin").write_bytes(cubin)
         done = run_sandboxed(
-            ["/bin/sh", "-c", '"$0" -c kernel.cubin > listing', str(nvdisasm)],
+            ["/bin/sh", "-c", '"$0" -c "$@" kernel.cubin > listing', str(nvdisasm), *options],
             policy=SandboxPolicy(
                 scratch=scratch,
                 deadline_s=DISASSEMBLY_DEADLINE_S,

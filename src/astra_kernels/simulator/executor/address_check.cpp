@@ -88,9 +88,15 @@ bool Interpreter::global_pointers(Warp& warp, const Addresses& at, Mask mask, bo
     InstructionCounters& counters = counters_[pc_];
     ++counters.requests;
     counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
-    counters.transactions += std::uint64_t(
-        pointers.contiguous ? ((at.of[kLanes - 1] + std::uint64_t(bytes) - 1) >> 5) - (first >> 5) + 1
-                            : std::uint64_t(count_sectors(at, mask, bytes)));
+    if (pointers.contiguous) {
+      const std::uint64_t last = at.of[kLanes - 1] + std::uint64_t(bytes) - 1;
+      counters.transactions += (last >> 5) - (first >> 5) + 1;
+      counters.lines += (last >> 7) - (first >> 7) + 1;
+    } else {
+      const Touched touched = count_touched(at, mask, bytes);
+      counters.transactions += std::uint64_t(touched.sectors);
+      counters.lines += std::uint64_t(touched.lines);
+    }
     mark_sectors(at, mask, writes, pointers.contiguous);
   }
   return true;
@@ -141,14 +147,15 @@ void Interpreter::count_shared(const Addresses& at, Mask mask, bool contiguous) 
   if (merged == kMerged) return;
   InstructionCounters& counters = counters_[pc_];
   const int bytes = merged ? merged : access_bytes_;
-  int wavefronts = 0;
+  int wavefronts = 0, requests = 1;
   if (merged && misaligned_lane(at, mask, merged) >= 0) {
-    wavefronts = count_wavefronts(at, mask, access_bytes_) * (merged / access_bytes_);
+    requests = merged / access_bytes_;
+    wavefronts = count_wavefronts(at, mask, access_bytes_) * requests;
   } else {
     const int words = bytes > 4 ? bytes / 4 : 1;
     wavefronts = contiguous && !merged ? words : count_wavefronts(at, mask, bytes);
   }
-  ++counters.requests;
+  counters.requests += std::uint64_t(requests);
   counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
   counters.transactions += std::uint64_t(wavefronts);
 }

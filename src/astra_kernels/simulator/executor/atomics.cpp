@@ -78,6 +78,16 @@ struct AddBfloat {
     return float_to_bfloat(bfloat_to_float(old) + bfloat_to_float(b));
   }
 };
+// PTX: a NaN loses against a number, and -0 is below +0; the result is one of the two as it is.
+template <float (*Widen)(uint16_t), bool Larger>
+struct Extreme {
+  static uint16_t of(uint16_t old, uint16_t b, uint16_t) {
+    const float x = Widen(old), y = Widen(b);
+    if (x != x || y != y) return x != x ? (y != y ? uint16_t(0x7fff) : b) : old;
+    if (x == y) return (old >> 15 != 0) == Larger ? b : old;
+    return (x < y) == Larger ? b : old;
+  }
+};
 template <class One>
 struct BothHalves {
   static uint32_t of(uint32_t old, uint32_t b, uint32_t) {
@@ -92,6 +102,13 @@ void add(std::vector<NamedAtomic>& all, const std::string& name, bool order_matt
   all.push_back({name, &update<T, Fn>, int(sizeof(T)), order_matters});
 }
 
+template <float (*Widen)(uint16_t)>
+void add_extremes(std::vector<NamedAtomic>& all, const std::string& type) {
+  add<uint16_t, Extreme<Widen, false>>(all, "min.noftz." + type);
+  add<uint16_t, Extreme<Widen, true>>(all, "max.noftz." + type);
+  add<uint32_t, BothHalves<Extreme<Widen, false>>>(all, "min.noftz." + type + "x2");
+  add<uint32_t, BothHalves<Extreme<Widen, true>>>(all, "max.noftz." + type + "x2");
+}
 template <class T>
 void add_order(std::vector<NamedAtomic>& all, const std::string& type) {
   add<T, Add>(all, "add." + type);
@@ -128,6 +145,8 @@ const std::vector<NamedAtomic>& atomics() {
     add<uint16_t, AddBfloat>(out, "add.noftz.bf16", true);
     add<uint32_t, BothHalves<AddHalf>>(out, "add.noftz.f16x2", true);
     add<uint32_t, BothHalves<AddBfloat>>(out, "add.noftz.bf16x2", true);
+    add_extremes<&half_to_float>(out, "f16");
+    add_extremes<&bfloat_to_float>(out, "bf16");
     return out;
   }();
   return all;

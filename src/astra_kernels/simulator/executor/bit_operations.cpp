@@ -4,6 +4,7 @@
 namespace astra {
 namespace {
 
+using std::int64_t;
 using std::uint32_t;
 using std::uint64_t;
 
@@ -148,6 +149,60 @@ struct Lop3 {
     return out;
   }
 };
+// prmt's named modes are permutations that depend on the low bits of the selector.
+enum class Bytes { Forward4, Backward4, Replicate8, EdgeLeft, EdgeRight, Replicate16 };
+template <Bytes Mode>
+struct PermuteBy {
+  static uint32_t of(uint32_t a, uint32_t b, uint32_t selector) {
+    const uint32_t s = selector & 3u;
+    uint32_t picks = 0;
+    for (uint32_t i = 0; i < 4; ++i) {
+      uint32_t pick = 0;
+      switch (Mode) {
+        case Bytes::Forward4: pick = s + i; break;
+        case Bytes::Backward4: pick = (s + 8 - i) & 7u; break;
+        case Bytes::Replicate8: pick = s; break;
+        case Bytes::EdgeLeft: pick = i > s ? i : s; break;
+        case Bytes::EdgeRight: pick = i < s ? i : s; break;
+        case Bytes::Replicate16: pick = (s & 1u) * 2 + (i & 1u); break;
+      }
+      picks |= pick << (4 * i);
+    }
+    return Permute::of(a, b, picks);
+  }
+};
+// A field of `length` ones that starts at `position`; wrap takes both modulo 32.
+template <bool Wrap>
+struct FieldMask {
+  static uint32_t of(uint32_t position, uint32_t length) {
+    if (Wrap) position &= 31u, length &= 31u;
+    if (position >= 32u) return 0;
+    const uint64_t ones = length >= 32u ? 0xffffffffull : (1ull << length) - 1;
+    return uint32_t(ones << position);
+  }
+};
+// Extends from bit `n - 1` on; `n` of 0 gives 0, `n` of 32 and more the value itself.
+template <bool Signed, bool Wrap>
+struct Extend {
+  static uint32_t of(uint32_t a, uint32_t n) {
+    if (Wrap) n &= 31u;
+    if (n == 0) return 0;
+    if (n >= 32u) return a;
+    const uint32_t kept = a & ((1u << n) - 1);
+    return Signed && (a >> (n - 1) & 1u) ? kept | ~((1u << n) - 1) : kept;
+  }
+};
+// The position of the n-th set bit from `base` on; upwards for a positive n, downwards for a negative one.
+struct FindNth {
+  static uint32_t of(uint32_t mask, uint32_t base, uint32_t offset) {
+    const int n = int(offset);
+    if (n == 0) return base < 32u && (mask >> base & 1u) ? base : ~0u;
+    int left = n < 0 ? -n : n;
+    for (int64_t at = base & 31u; at >= 0 && at < 32; at += n < 0 ? -1 : 1)
+      if (mask >> at & 1u && --left == 0) return uint32_t(at);
+    return ~0u;
+  }
+};
 template <int Shift, class T>
 struct Unpack {
   template <class From>
@@ -229,6 +284,7 @@ void add_moves(Registry& table) {
   table.binary<Pack<32, uint64_t>, U64, U32, U32>("pack.32");
   table.unary<InWindow<0>, Pred, U64>("isspacep.global");
   table.unary<InWindow<1>, Pred, U64>("isspacep.shared");
+  table.unary<InWindow<1>, Pred, U64>("isspacep.shared::cta");
   table.unary<InWindow<2>, Pred, U64>("isspacep.local");
 }
 
@@ -268,6 +324,19 @@ void add_bit_operations(Registry& table) {
   table.quaternary<InsertField, U32, U32, U32, U32, U32>("bfi.b32");
   table.quaternary<InsertField, U64, U64, U64, U32, U32>("bfi.b64");
   table.ternary<Permute, U32, U32, U32, U32>("prmt.b32");
+  table.ternary<PermuteBy<Bytes::Forward4>, U32, U32, U32, U32>("prmt.b32.f4e");
+  table.ternary<PermuteBy<Bytes::Backward4>, U32, U32, U32, U32>("prmt.b32.b4e");
+  table.ternary<PermuteBy<Bytes::Replicate8>, U32, U32, U32, U32>("prmt.b32.rc8");
+  table.ternary<PermuteBy<Bytes::EdgeLeft>, U32, U32, U32, U32>("prmt.b32.ecl");
+  table.ternary<PermuteBy<Bytes::EdgeRight>, U32, U32, U32, U32>("prmt.b32.ecr");
+  table.ternary<PermuteBy<Bytes::Replicate16>, U32, U32, U32, U32>("prmt.b32.rc16");
+  table.binary<FieldMask<false>, U32, U32, U32>("bmsk.clamp.b32");
+  table.binary<FieldMask<true>, U32, U32, U32>("bmsk.wrap.b32");
+  table.binary<Extend<false, false>, U32, U32, U32>("szext.clamp.u32");
+  table.binary<Extend<false, true>, U32, U32, U32>("szext.wrap.u32");
+  table.binary<Extend<true, false>, U32, U32, U32>("szext.clamp.s32");
+  table.binary<Extend<true, true>, U32, U32, U32>("szext.wrap.s32");
+  table.ternary<FindNth, U32, U32, U32, U32>("fns.b32");
   table.quaternary<Lop3, U32, U32, U32, U32, U32>("lop3.b32");
 }
 

@@ -137,6 +137,7 @@ bool Interpreter::check_cell(Warp& warp, Cell& cell, const Track& mine, const At
 // Whether a store changes what another thread's store, which nothing orders with it, has left or is about to leave.
 bool Interpreter::may_differ(const Warp& warp, const Attempt& attempt, const Track& before) const {
   const Instruction& in = attempt.in;
+  if (in.handler != Handler::store) return true;  // a matrix, whose rows come from other lanes
   auto value = [&](int lane, std::uint8_t* bytes) {
     const std::size_t slot = in.result_kind == RegisterKind::Lanes64 ? 8 : 4;
     for (int k = 0; k < in.elements; ++k)

@@ -104,6 +104,42 @@ void add_packed(Registry& table, const std::string& type) {
   });
 }
 
+// testp
+struct Finite {
+  template <class T>
+  static bool of(T a) { return std::isfinite(a); }
+};
+struct Infinite {
+  template <class T>
+  static bool of(T a) { return std::isinf(a); }
+};
+struct NotANumber {
+  template <class T>
+  static bool of(T a) { return a != a; }
+};
+struct Number {
+  template <class T>
+  static bool of(T a) { return a == a; }
+};
+struct Normal {
+  template <class T>
+  static bool of(T a) { return std::isnormal(a); }
+};
+struct Subnormal {
+  template <class T>
+  static bool of(T a) { return std::fpclassify(a) == FP_SUBNORMAL; }
+};
+
+template <class F>
+void add_classes(Registry& table, const std::string& type) {
+  table.unary<Finite, Pred, F>("testp.finite." + type);
+  table.unary<Infinite, Pred, F>("testp.infinite." + type);
+  table.unary<Number, Pred, F>("testp.number." + type);
+  table.unary<NotANumber, Pred, F>("testp.notanumber." + type);
+  table.unary<Normal, Pred, F>("testp.normal." + type);
+  table.unary<Subnormal, Pred, F>("testp.subnormal." + type);
+}
+
 }  // namespace
 
 void add_comparisons(Registry& table) {
@@ -120,6 +156,8 @@ void add_comparisons(Registry& table) {
   add_float<F64>(table, ".f64");
   add_float<F16>(table, ".f16");
   add_float<BF16>(table, ".bf16");
+  add_classes<F32>(table, "f32");
+  add_classes<F64>(table, "f64");
   add_packed<Half>(table, "f16x2");
   add_packed<Bfloat>(table, "bf16x2");
 }

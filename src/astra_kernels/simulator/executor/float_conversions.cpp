@@ -1,4 +1,6 @@
 // cvt between floating-point formats: widths, 16-bit pairs, 8-bit pairs, rounding to an integer.
+#include "directed.h"
+#include "float8.h"
 #include "rounding.h"
 #include "scalar_float.h"
 
@@ -52,6 +54,11 @@ struct TruncateBfloat {
     return a != a ? a : bit_cast<float>(bit_cast<std::uint32_t>(a) & ~0xffffu);
   }
 };
+template <class Encoding, Direction Toward>
+struct Directed {
+  template <class T>
+  static float of(T a) { return round_toward<Encoding, Toward>(double(a)); }
+};
 template <class Encoding>
 struct Finite {
   static float of(float a) {
@@ -88,37 +95,6 @@ struct PackPair : Signature<Out, F32, F32> {
     Out::store(both.v, result);
   }
 };
-
-// An 8-bit float with `Mantissa` bits; values beyond the largest finite one saturate (.satfinite).
-template <int Mantissa, int Bias, std::uint32_t Largest>
-struct Float8 {
-  static std::uint32_t encode(float value) {
-    std::uint32_t sign = bit_cast<std::uint32_t>(value) >> 24 & 0x80u;
-    float magnitude = std::fabs(value);
-    if (value != value) return 0x7fu;
-    const float smallest_normal = bit_cast<float>(std::uint32_t(128 - Bias) << 23);
-    const float unit = bit_cast<float>(std::uint32_t(126 + Bias + Mantissa) << 23);
-    std::uint32_t code;
-    if (magnitude < smallest_normal) {
-      code = std::uint32_t(std::nearbyint(magnitude * unit));
-    } else {
-      constexpr int cut = 23 - Mantissa;
-      std::uint32_t bits = bit_cast<std::uint32_t>(magnitude);
-      bits += (1u << (cut - 1)) - 1 + (bits >> cut & 1u);
-      code = (bits >> cut) - (std::uint32_t(127 - Bias) << Mantissa);
-    }
-    return sign | (code > Largest ? Largest : code);
-  }
-  static float decode(std::uint32_t code) {
-    std::uint32_t rest = code & 0x7fu;
-    if (Mantissa == 3 && rest == 0x7fu) return NAN;
-    // Aligned with a half's mantissa, the value is off by the difference of the biases.
-    float scaled = half_to_float(std::uint16_t(rest << (10 - Mantissa)));
-    return std::copysign(scaled * float(1 << (15 - Bias)), code & 0x80u ? -1.0f : 1.0f);
-  }
-};
-using E4M3 = Float8<3, 7, 0x7e>;
-using E5M2 = Float8<2, 15, 0x7b>;
 
 template <class Code>
 struct Pair8 {
@@ -159,6 +135,11 @@ void add_narrowing(Registry& table, const std::string& type) {
   };
   add(".rn", Same{});
   add(".rz", Truncated{});
+  table.unary<Directed<Encoding, Direction::Down>, F, F32>("cvt.rm." + type + ".f32");
+  table.unary<Directed<Encoding, Direction::Up>, F, F32>("cvt.rp." + type + ".f32");
+  table.unary<Directed<Encoding, Direction::Zero>, F, F64>("cvt.rz." + type + ".f64");
+  table.unary<Directed<Encoding, Direction::Down>, F, F64>("cvt.rm." + type + ".f64");
+  table.unary<Directed<Encoding, Direction::Up>, F, F64>("cvt.rp." + type + ".f64");
   add(".rn.relu", Rectified<Same>{});
   add(".rz.relu", Rectified<Truncated>{});
   add(".rn.satfinite", Limit{});
@@ -198,6 +179,7 @@ void add_float_conversions(Registry& table) {
   table.unary<Same, F32Ftz, F32Ftz>("cvt.ftz.f32.f32");
   table.unary<ToTf32<false>, F32, F32>("cvt.rn.tf32.f32");
   table.unary<ToTf32<true>, F32, F32>("cvt.rna.tf32.f32");
+  table.unary<Rectified<ToTf32<false>>, F32, F32>("cvt.rn.relu.tf32.f32");
   add_to_integral<F32>(table, ".f32.f32");
   add_to_integral<F32Ftz>(table, ".ftz.f32.f32");
   add_to_integral<F64>(table, ".f64.f64");

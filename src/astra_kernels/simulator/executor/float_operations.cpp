@@ -41,6 +41,11 @@ void add_single(Registry& table, const std::string& ftz) {
   add_rounded<Map2<Saturated<FloatSub>, F, F, F>>(table, "sub", sat);
   add_rounded<Map2<Saturated<FloatMul>, F, F, F>>(table, "mul", sat);
   add_rounded<Map3<Saturated<FloatFma>, F, F, F, F>>(table, "fma", sat);
+  const std::string signs = ".xorsign.abs.f32";
+  table.binary<OfMagnitudes<FloatMin<false>>, F, F, F>("min" + ftz + signs);
+  table.binary<OfMagnitudes<FloatMax<false>>, F, F, F>("max" + ftz + signs);
+  table.binary<OfMagnitudes<FloatMin<true>>, F, F, F>("min" + ftz + ".NaN" + signs);
+  table.binary<OfMagnitudes<FloatMax<true>>, F, F, F>("max" + ftz + ".NaN" + signs);
   table.binary<FloatMin<true>, F, F, F>("min" + nan);
   table.binary<FloatMax<true>, F, F, F>("max" + nan);
 }

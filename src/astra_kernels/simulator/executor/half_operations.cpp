@@ -67,6 +67,11 @@ void add_min_max(Registry& table, const std::string& ftz, const std::string& typ
   table.binary<FloatMax<false>, F, F, F>("max" + ftz + "." + type);
   table.binary<FloatMin<true>, F, F, F>("min" + ftz + ".NaN." + type);
   table.binary<FloatMax<true>, F, F, F>("max" + ftz + ".NaN." + type);
+  const std::string signs = ".xorsign.abs." + type;
+  table.binary<OfMagnitudes<FloatMin<false>>, F, F, F>("min" + ftz + signs);
+  table.binary<OfMagnitudes<FloatMax<false>>, F, F, F>("max" + ftz + signs);
+  table.binary<OfMagnitudes<FloatMin<true>>, F, F, F>("min" + ftz + ".NaN" + signs);
+  table.binary<OfMagnitudes<FloatMax<true>>, F, F, F>("max" + ftz + ".NaN" + signs);
 }
 
 // Sign changes touch one bit and must keep a NaN's payload, so they work on the bits.
@@ -102,6 +107,12 @@ void add_half_operations(Registry& table) {
   add_type<BF16x2>(table, "bf16x2");
   add_saturating<F16>(table, ".sat.f16");
   add_saturating<F16x2>(table, ".sat.f16x2");
+  add_saturating<Flushed<F16>>(table, ".ftz.sat.f16");
+  add_saturating<Flushed<F16x2>>(table, ".ftz.sat.f16x2");
+  table.ternary<Rectified<NarrowFma>, Flushed<F16>, Flushed<F16>, Flushed<F16>, Flushed<F16>>(
+      "fma.rn.ftz.relu.f16");
+  table.ternary<Rectified<NarrowFma>, Flushed<F16x2>, Flushed<F16x2>, Flushed<F16x2>, Flushed<F16x2>>(
+      "fma.rn.ftz.relu.f16x2");
   add_arithmetic<Flushed<F16>>(table, ".ftz.f16");
   add_arithmetic<Flushed<F16x2>>(table, ".ftz.f16x2");
   add_min_max<Flushed<F16>>(table, ".ftz", "f16");

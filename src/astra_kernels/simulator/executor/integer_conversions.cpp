@@ -1,6 +1,7 @@
 // cvt between integers, and between integers and floating point.
 #include <limits>
 
+#include "directed.h"
 #include "rounding.h"
 #include "scalar_float.h"
 
@@ -53,6 +54,25 @@ struct IntegerToNarrow {
     return round_to_odd(double(value));
   }
 };
+// The same as a double that is not rounded past a 16-bit value: what does not fit sets its last bit.
+template <class Encoding, Direction Toward>
+struct IntegerToward {
+  template <class From>
+  static float of(From value) {
+    if constexpr (sizeof(From) == 8) {
+      bool large = value > (From(1) << 53) || (std::is_signed_v<From> && value < -(From(1) << 53));
+      if (large) value = From((value & ~From(2047)) | (value & From(2047) ? From(2048) : From(0)));
+    }
+    return round_toward<Encoding, Toward>(double(value));
+  }
+};
+template <class Encoding, class In>
+void add_directed(Registry& table, const std::string& types) {
+  using F = Narrow<Encoding>;
+  table.unary<IntegerToward<Encoding, Direction::Zero>, F, In>("cvt.rz" + types);
+  table.unary<IntegerToward<Encoding, Direction::Down>, F, In>("cvt.rm" + types);
+  table.unary<IntegerToward<Encoding, Direction::Up>, F, In>("cvt.rp" + types);
+}
 template <class To>
 struct IntegerToFloat {
   template <class From>
@@ -115,6 +135,8 @@ void add_integers_to_float(Registry& table) {
     add_to_float<F64, In, double>(table, ".f64." + from);
     table.unary<IntegerToNarrow, F16, In>("cvt.rn.f16." + from);
     table.unary<IntegerToNarrow, BF16, In>("cvt.rn.bf16." + from);
+    add_directed<Half, In>(table, ".f16." + from);
+    add_directed<Bfloat, In>(table, ".bf16." + from);
   });
 }
 

@@ -139,6 +139,74 @@ struct Dot4 {
   }
 };
 
+// Two products of halves of `a` with bytes of `b`, from its lower or its upper half.
+template <class A, class B, int Shift>
+struct Dot2 {
+  static std::uint32_t of(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+    for (int i = 0; i < 2; ++i)
+      c += std::uint32_t(std::int32_t(A(a >> 16 * i)) * std::int32_t(B(b >> (Shift + 8 * i))));
+    return c;
+  }
+};
+struct RectifiedMin {
+  static std::int32_t of(std::int32_t a, std::int32_t b) { return Max::of(Min::of(a, b), 0); }
+};
+struct RectifiedMax {
+  static std::int32_t of(std::int32_t a, std::int32_t b) { return Max::of(Max::of(a, b), 0); }
+};
+// Both halves of a word, each as a T.
+template <class T, class Fn>
+struct Halves {
+  static std::uint32_t of(std::uint32_t a, std::uint32_t b) {
+    const std::uint16_t low = std::uint16_t(Fn::of(T(a), T(b)));
+    const std::uint16_t high = std::uint16_t(Fn::of(T(a >> 16), T(b >> 16)));
+    return low | std::uint32_t(high) << 16;
+  }
+};
+// The distances of four pairs of bytes: side by side, or added to `c`.
+template <class T, bool Sum>
+struct Distance4 {
+  static std::uint32_t of(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
+    std::uint32_t out = Sum ? c : 0;
+    for (int i = 0; i < 32; i += 8) {
+      const int difference = int(T(a >> i)) - int(T(b >> i));
+      const std::uint32_t distance = std::uint32_t(difference < 0 ? -difference : difference);
+      out += Sum ? distance : distance << i;
+    }
+    return out;
+  }
+};
+
+void add_packed(Registry& table) {
+  using std::int16_t;
+  using std::uint16_t;
+  table.binary<Halves<uint16_t, Add>, U32, U32, U32>("add.u16x2");
+  table.binary<Halves<int16_t, Add>, U32, U32, U32>("add.s16x2");
+  table.binary<Halves<uint16_t, Min>, U32, U32, U32>("min.u16x2");
+  table.binary<Halves<uint16_t, Max>, U32, U32, U32>("max.u16x2");
+  table.binary<Halves<int16_t, Min>, U32, U32, U32>("min.s16x2");
+  table.binary<Halves<int16_t, Max>, U32, U32, U32>("max.s16x2");
+  // The PTX ISA writes .relu before the type, nvcc behind it.
+  for (const char* type : {"relu.s16x2", "s16x2.relu"}) {
+    table.binary<Halves<int16_t, RectifiedMin>, U32, U32, U32>(std::string("min.") + type);
+    table.binary<Halves<int16_t, RectifiedMax>, U32, U32, U32>(std::string("max.") + type);
+  }
+  for (const char* type : {"relu.s32", "s32.relu"}) {
+    table.binary<RectifiedMin, S32, S32, S32>(std::string("min.") + type);
+    table.binary<RectifiedMax, S32, S32, S32>(std::string("max.") + type);
+  }
+  table.ternary<Distance4<std::uint8_t, false>, U32, U32, U32, U32>("vabsdiff4.u32.u32.u32");
+  table.ternary<Distance4<std::uint8_t, true>, U32, U32, U32, U32>("vabsdiff4.u32.u32.u32.add");
+  table.ternary<Distance4<std::int8_t, false>, U32, U32, U32, U32>("vabsdiff4.u32.s32.s32");
+  table.ternary<Distance4<std::int8_t, true>, U32, U32, U32, U32>("vabsdiff4.u32.s32.s32.add");
+}
+
+template <class A, class B>
+void add_dot2(Registry& table, const std::string& types) {
+  table.ternary<Dot2<A, B, 0>, U32, U32, U32, U32>("dp2a.lo." + types);
+  table.ternary<Dot2<A, B, 16>, U32, U32, U32, U32>("dp2a.hi." + types);
+}
+
 template <class F>
 void add_common(Registry& table, const std::string& type) {
   table.binary<Add, F, F, F>("add." + type);
@@ -219,6 +287,11 @@ void add_integer_operations(Registry& table) {
   table.ternary<Dot4<std::int8_t, std::int8_t>, U32, U32, U32, U32>("dp4a.s32.s32");
   table.ternary<Dot4<std::uint8_t, std::int8_t>, U32, U32, U32, U32>("dp4a.u32.s32");
   table.ternary<Dot4<std::int8_t, std::uint8_t>, U32, U32, U32, U32>("dp4a.s32.u32");
+  add_dot2<std::uint16_t, std::uint8_t>(table, "u32.u32");
+  add_dot2<std::int16_t, std::int8_t>(table, "s32.s32");
+  add_dot2<std::uint16_t, std::int8_t>(table, "u32.s32");
+  add_dot2<std::int16_t, std::uint8_t>(table, "s32.u32");
+  add_packed(table);
 }
 
 }  // namespace astra

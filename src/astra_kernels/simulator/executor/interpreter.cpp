@@ -253,6 +253,15 @@ Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Ins
     case Handler::nop:
       if (checks_ && in.mode == kFence) tracks_->order.fence(warp.index, mask);
       break;
+    case Handler::print: ok = print(warp, in, mask); break;
+    case Handler::assert_fail: ok = assert_fail(warp, in, mask); break;
+    case Handler::multiply_matrices: ok = whole_warp(warp, mask) && multiply_matrices(warp, in); break;
+    case Handler::load_matrices: ok = whole_warp(warp, mask) && load_matrices(warp, in); break;
+    case Handler::store_matrices: ok = whole_warp(warp, mask) && store_matrices(warp, in); break;
+    case Handler::transpose_matrix:
+      ok = whole_warp(warp, mask);
+      if (ok) transpose_matrix(warp, in);
+      break;
     default:
       exchange(warp, in, mask);
       ok = fault_.kind == FaultKind::None;

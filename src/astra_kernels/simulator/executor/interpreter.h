@@ -2,6 +2,7 @@
 #pragma once
 
 #include <new>
+#include <string>
 #include <vector>
 
 #include "checks.h"
@@ -78,6 +79,8 @@ class Interpreter : private BlockState {
   const Fault& fault() const { return fault_; }
   // Makes an earlier read of what nobody wrote the fault; false when there was none.
   bool report_unwritten(bool launch_ends);
+  // What a failed assertion says.
+  const std::string& message() const { return message_; }
   std::uint64_t barriers() const { return barriers_completed_; }
 
  private:
@@ -89,6 +92,11 @@ class Interpreter : private BlockState {
     Mask mask;
     Space space;
     bool contiguous;
+  };
+  // A line of printf while it is put together.
+  struct Printed {
+    std::string text;
+    int arguments = 0;
   };
   // An access by its memory spaces: one part, or up to three when the address is generic.
   struct Access {
@@ -167,6 +175,21 @@ class Interpreter : private BlockState {
   void reduce(Warp& warp, const Instruction& in, Mask mask);
   void elect(Warp& warp, const Instruction& in, Mask mask);
 
+  // matrix_operations.cpp
+  bool whole_warp(const Warp& warp, Mask mask);
+  bool multiply_matrices(Warp& warp, const Instruction& in);
+  void multiply_doubles(Warp& warp, const std::int32_t* list, int rows, int depth);
+  bool load_matrices(Warp& warp, const Instruction& in);
+  bool store_matrices(Warp& warp, const Instruction& in);
+  void transpose_matrix(Warp& warp, const Instruction& in);
+
+  // printing.cpp
+  bool print(Warp& warp, const Instruction& in, Mask mask);
+  bool assert_fail(Warp& warp, const Instruction& in, Mask mask);
+  bool read_for_print(Warp& warp, int lane, std::uint64_t address, void* to, int bytes);
+  bool read_text(Warp& warp, int lane, std::uint64_t address, std::string& text);
+  bool format_line(Warp& warp, int lane, const std::string& format, std::uint64_t arguments, Printed& out);
+
   const std::uint8_t* source(const Warp& warp, std::int32_t operand) const {
     return operand & kConstant ? constants_.data() + (operand & ~kConstant)
                                : warp.registers + operand;
@@ -194,6 +217,7 @@ class Interpreter : private BlockState {
   bool changed_ = false;        // something that another block could be waiting for, or a block's end
   std::uint64_t barriers_completed_ = 0;
   Fault fault_{};
+  std::string message_;
 };
 
 }  // namespace astra

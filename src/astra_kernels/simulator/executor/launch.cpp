@@ -9,6 +9,7 @@
 
 #include "atomics.h"
 #include "interpreter.h"
+#include "printing.h"
 
 namespace astra {
 namespace {
@@ -87,7 +88,7 @@ class Launch {
       const std::uint64_t place = sequence_.empty() ? next : sequence_[next];
       if (interpreter.run_block(request_.blocks ? request_.blocks[place] : place)) continue;
       interpreter.report_unwritten(true);
-      result.fault = interpreter.fault();
+      note_fault(interpreter, result);
       std::uint64_t seen = first_fault_;
       while (next < seen && !first_fault_.compare_exchange_weak(seen, next)) {
       }
@@ -96,6 +97,11 @@ class Launch {
     if (result.fault.kind == FaultKind::None && interpreter.report_unwritten(true))
       result.fault = interpreter.fault();
     result.barriers = interpreter.barriers();
+  }
+
+  static void note_fault(const Interpreter& interpreter, LaunchResult& result) {
+    result.fault = interpreter.fault();
+    interpreter.message().copy(result.message, sizeof result.message - 1);
   }
 
   // A cooperative launch: all blocks are resident and take turns, on one thread and always in the same order.
@@ -115,7 +121,7 @@ class Launch {
     std::iota(going.begin(), going.end(), 0);
     if (request_.order) std::shuffle(going.begin(), going.end(), Random{request_.order});
     const bool ended = take_turns(interpreter, resident, going);
-    if (interpreter.report_unwritten(true) || !ended) result.fault = interpreter.fault();
+    if (interpreter.report_unwritten(true) || !ended) note_fault(interpreter, result);
     result.barriers = interpreter.barriers();
     result.unchecked = checks_.spent;
   }
@@ -146,7 +152,10 @@ class Launch {
              LaunchResult& into) {
     into.barriers += from.barriers;
     const bool earlier = into.fault.kind == FaultKind::None || from.fault.block < into.fault.block;
-    if (from.fault.kind != FaultKind::None && earlier) into.fault = from.fault;
+    if (from.fault.kind != FaultKind::None && earlier) {
+      into.fault = from.fault;
+      std::memcpy(into.message, from.message, sizeof into.message);
+    }
     for (std::size_t i = 0; i < part.size(); ++i) {
       counters_[i].warps += part[i].warps;
       counters_[i].threads += part[i].threads;
@@ -154,6 +163,7 @@ class Launch {
       counters_[i].requests += part[i].requests;
       counters_[i].transactions += part[i].transactions;
       counters_[i].bytes += part[i].bytes;
+      counters_[i].lines += part[i].lines;
     }
   }
 
@@ -229,7 +239,9 @@ void astra_note_written(std::uint64_t address, std::uint64_t bytes) { device_mem
 void astra_launch(const LaunchRequest* request, InstructionCounters* counters, LaunchResult* result) {
   *result = {};
   device_memory().begin_launch(request->count != 0);
+  begin_printing();
   Launch(*request, counters).run(*result);
+  end_printing();
   if (!request->checks) device_memory().end_unchecked_launch();
   result->bytes_read = device_memory().bytes_read();
   result->bytes_written = device_memory().bytes_written();

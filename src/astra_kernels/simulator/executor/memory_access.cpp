@@ -111,23 +111,29 @@ bool Interpreter::store(Warp& warp, const Instruction& in, Mask mask) {
 bool Interpreter::atomic(Warp& warp, const Instruction& in, Mask mask) {
   const NamedAtomic& operation = atomics()[in.operation];
   const int slot = operation.bytes == 8 ? 8 : 4;
-  const std::uint8_t* b = source(warp, in.sources[1]);
-  const std::uint8_t* c = in.sources[2] == kNone ? b : source(warp, in.sources[2]);
   Access access;
   if (!find_parts(warp, in, mask, true, access)) return false;
   if (checks_ && !check(warp, in, access, Touch::Atomic)) return false;
-  std::uint8_t old_values[8 * kLanes];
-  for (const Pointers& part : access) {
-    for (Mask rest = part.mask; rest; rest &= rest - 1) {
-      const int i = __builtin_ctz(rest);
-      const std::uint64_t old = operation.run(part.of[i], lane_value(b, i, slot), lane_value(c, i, slot));
-      std::memcpy(old_values + i * slot, &old, std::size_t(slot));
+  std::uint8_t old_values[4][8 * kLanes];  // every element is read before a register changes
+  for (int k = 0; k < in.elements; ++k) {
+    const std::uint8_t* b = source(warp, in.sources[1 + k]);
+    // Only a single element has a third operand.
+    const std::uint8_t* c = in.elements > 1 || in.sources[2] == kNone ? b : source(warp, in.sources[2]);
+    for (const Pointers& part : access) {
+      for (Mask rest = part.mask; rest; rest &= rest - 1) {
+        const int i = __builtin_ctz(rest);
+        const std::uint64_t old =
+            operation.run(part.of[i] + k * in.element_bytes, lane_value(b, i, slot), lane_value(c, i, slot));
+        std::memcpy(old_values[k] + i * slot, &old, std::size_t(slot));
+      }
     }
   }
-  if (in.results[0] == kNone) return true;
-  for (Mask rest = mask; rest; rest &= rest - 1) {
-    const int at = __builtin_ctz(rest) * slot;
-    std::memcpy(warp.registers + in.results[0] + at, old_values + at, std::size_t(slot));
+  for (int k = 0; k < in.elements; ++k) {
+    if (in.results[k] == kNone) continue;
+    for (Mask rest = mask; rest; rest &= rest - 1) {
+      const int at = __builtin_ctz(rest) * slot;
+      std::memcpy(warp.registers + in.results[k] + at, old_values[k] + at, std::size_t(slot));
+    }
   }
   return true;
 }

@@ -13,11 +13,12 @@ namespace astra {
 // What the interpreter does with an instruction. The names are exported to Python, in this order.
 #define ASTRA_HANDLERS(X)                                                                       \
   X(elementwise) X(branch) X(exit) X(load) X(store) X(atomic) X(copy_async) X(copy_commit)      \
-  X(copy_wait) X(grid_wait) X(active_mask) X(clock) X(nop) X(trap)                              \
+  X(copy_wait) X(grid_wait) X(active_mask) X(clock) X(nop) X(trap) X(print) X(assert_fail)         \
   /* they may wait for another block, so a cooperative launch gives others a turn: */           \
   X(polling_load) X(polling_atomic)                                                             \
   /* from here on, threads meet: */                                                             \
-  X(barrier) X(barrier_arrive) X(warp_barrier) X(shuffle) X(vote) X(match) X(reduce) X(elect)
+  X(barrier) X(barrier_arrive) X(warp_barrier) X(shuffle) X(vote) X(match) X(reduce) X(elect)      \
+  X(multiply_matrices) X(load_matrices) X(store_matrices) X(transpose_matrix)
 
 enum class Handler : std::uint16_t {
 #define X(name) name,
@@ -50,7 +51,7 @@ constexpr std::int32_t kNone = -1;
 
 struct Instruction {
   Handler handler;
-  std::uint16_t operation;  // index into the registry, or into the atomics
+  std::uint16_t operation;  // index into the registry, or into the atomics; types of matrices
   RegisterKind result_kind;
   std::uint8_t guard_negated;
   std::uint8_t counted;  // 0 for the second and later parts of one PTX instruction
@@ -58,7 +59,7 @@ struct Instruction {
   std::int32_t guard;  // a predicate, or kNone
   std::int32_t results[4];
   std::int32_t sources[6];
-  std::int32_t target;     // of a branch
+  std::int32_t target;     // of a branch; where this instruction's list starts in `operand_lists`
   std::int64_t immediate;      // added to an address; masks; the table's length
   std::uint8_t element_bytes;  // of a memory access
   std::uint8_t elements;
@@ -79,6 +80,7 @@ struct InstructionCounters {
   std::uint64_t requests;      // memory accesses with at least one lane
   std::uint64_t transactions;  // 32-byte sectors (global) or wavefronts (shared)
   std::uint64_t bytes;         // asked for by the lanes
+  std::uint64_t lines;         // 128-byte lines (global)
 };
 
 enum class FaultKind : std::int32_t {
@@ -93,6 +95,7 @@ enum class FaultKind : std::int32_t {
   Deadlock,
   SyncMask,
   Trap,
+  Assertion,
   EarlyRead,   // of global memory, before the thread waited for the kernel before this one
   EarlyWrite,
   // Looked for in checked launches only:
@@ -139,6 +142,7 @@ struct LaunchRequest {
   std::uint64_t seed;  // of what uninitialised memory holds
   std::uint64_t order;  // of warps and blocks: 0 as they are numbered, else by chance from this
   std::int32_t checks;  // whether to look for races and unwritten memory
+  const std::int32_t* operand_lists;  // of instructions with more operands than `results` and `sources` hold
 };
 
 struct LaunchResult {
@@ -147,6 +151,7 @@ struct LaunchResult {
   std::uint64_t bytes_read;  // of distinct sectors
   std::uint64_t bytes_written;
   std::uint64_t unchecked;  // 1 when the checks ran out of memory
+  char message[512];  // of a failed assertion
 };
 
 }  // namespace astra

@@ -64,6 +64,17 @@ struct FloatMax {
   }
 };
 
+// `.xorsign.abs`: of the magnitudes, with the product's sign.
+template <class Fn>
+struct OfMagnitudes {
+  template <class T>
+  static T of(T a, T b) {
+    T magnitude = Fn::of(std::fabs(a), std::fabs(b));
+    if (magnitude != magnitude) return magnitude;
+    return std::signbit(a) != std::signbit(b) ? -magnitude : magnitude;
+  }
+};
+
 // `.sat`: into [0, 1], NaN to +0.
 template <class Fn>
 struct Saturated {

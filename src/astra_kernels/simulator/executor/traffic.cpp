@@ -12,7 +12,7 @@ bool is_contiguous(const Addresses& addresses, Mask mask, int bytes) {
   return !different;
 }
 
-int count_sectors(const Addresses& addresses, Mask mask, int bytes) {
+Touched count_touched(const Addresses& addresses, Mask mask, int bytes) {
   std::uint64_t seen[2 * kLanes];
   int count = 0;
   std::uint64_t previous = ~0ull;
@@ -26,15 +26,38 @@ int count_sectors(const Addresses& addresses, Mask mask, int bytes) {
       seen[count++] = previous = sector;
     }
   }
-  if (ordered) return count;
-  std::sort(seen, seen + count);
-  return int(std::unique(seen, seen + count) - seen);
+  if (!ordered) {
+    std::sort(seen, seen + count);
+    count = int(std::unique(seen, seen + count) - seen);
+  }
+  int lines = count > 0;
+  for (int i = 1; i < count; ++i) lines += seen[i] >> 2 != seen[i - 1] >> 2;
+  return {count, lines};
 }
 
+namespace {
+
+// Whether all active lanes of a group share their address with the one `apart` beside them, if that is active.
+bool lanes_share(const Addresses& addresses, Mask mask, int start, int lanes, int apart) {
+  for (int lane = start; lane < start + lanes; ++lane) {
+    const bool both = mask >> lane & mask >> (lane ^ apart) & 1u;
+    if (both && addresses.of[lane] != addresses.of[lane ^ apart]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 int count_wavefronts(const Addresses& addresses, Mask mask, int bytes) {
-  const int words = bytes > 4 ? bytes / 4 : 1, lanes = kLanes / words;
+  const int words = bytes > 4 ? bytes / 4 : 1, apart = kLanes / words;
   int total = 0;
-  for (int start = 0; start < kLanes; start += lanes) {
+  for (int start = 0, lanes; start < kLanes; start += lanes) {
+    lanes = apart;
+    if (words > 1 && start % (2 * apart) == 0) {
+      const bool together = lanes_share(addresses, mask, start, 2 * apart, 1) ||
+                            lanes_share(addresses, mask, start, 2 * apart, 2);
+      if (together) lanes = 2 * apart;
+    }
     std::uint32_t seen[kLanes][kLanes];  // distinct words of each bank
     int depth[kLanes] = {};
     int deepest = 0;

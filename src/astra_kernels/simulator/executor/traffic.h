@@ -15,11 +15,16 @@ struct Addresses {
 // Whether all 32 lanes are active and access `bytes` each, side by side in lane order.
 bool is_contiguous(const Addresses& addresses, Mask mask, int bytes);
 
-// Distinct 32-byte sectors touched. The unit is that of Nsight Compute's l1tex__t_sectors.
-int count_sectors(const Addresses& addresses, Mask mask, int bytes);
+// Distinct 32-byte sectors (the unit of Nsight Compute's l1tex__t_sectors), and 128-byte lines: so many requests go
+// on to L2.
+struct Touched {
+  int sectors, lines;
+};
+Touched count_touched(const Addresses& addresses, Mask mask, int bytes);
 
 // Passes that the 32 banks of 4 bytes need: an access of 8 bytes a lane is served by half warps,
-// one of 16 bytes by quarter warps; lanes that read the same word share it.
+// one of 16 bytes by quarter warps, two of them at once where neighbours (by one or by two lanes) share
+// addresses; lanes that read the same word share it.
 int count_wavefronts(const Addresses& addresses, Mask mask, int bytes);
 
 }  // namespace astra

@@ -5,10 +5,13 @@ from __future__ import annotations
 from astra_kernels.simulator.lowering.microcode import Constant, Kind, MicroOp, Register, Value
 from astra_kernels.simulator.lowering.translate import Translator, kind_of_type, window_of
 from astra_kernels.simulator.ptx.operands import TYPE_BYTES
-from astra_kernels.simulator.ptx.syntax import Instruction, Name, Operand, Pair, Vector
+from astra_kernels.simulator.ptx.syntax import Instruction, Literal, Name, Operand, Pair, Vector
 
-_CLOCKS = {"%clock", "%clock64", "%globaltimer", "%clock_hi", "%globaltimer_lo"}
+_CLOCKS = {
+    "%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi",
+}  # fmt: skip
 _UNPACK = {
+    ("b16", 2): "unpack.8",
     ("b32", 2): "unpack.16",
     ("b32", 4): "unpack.8",
     ("b64", 2): "unpack.32",
@@ -43,7 +46,7 @@ def translate_mov(t: Translator, instruction: Instruction) -> None:
     elif isinstance(source, Vector):
         _pack(t, ptx_type, target, source)
     elif isinstance(source, Name) and source.name in _CLOCKS:
-        _read_clock(t, target)
+        _read_clock(t, target, source.name)
     else:
         kind = kind_of_type(ptx_type)
         written = t.write(target, kind)
@@ -55,10 +58,14 @@ def _move(kind: Kind) -> str:
     return {Kind.PRED: "move.pred", Kind.LANES32: "move.32", Kind.LANES64: "move.64"}[kind]
 
 
-def _read_clock(t: Translator, target: Operand) -> None:
+def _read_clock(t: Translator, target: Operand, name: str) -> None:
     register = t.result(target)
     ticks = t.temporary(Kind.LANES64)
     t.emit(MicroOp("clock", results=(ticks,)))
+    if name.endswith("_hi"):
+        high = t.temporary(Kind.LANES64)
+        t.elementwise("shr.u64", high, ticks, Constant(32, Kind.LANES32))
+        ticks = high
     if register is not None:
         narrow = register.kind == Kind.LANES32
         t.elementwise("narrow.64" if narrow else "move.64", register, ticks)
@@ -142,6 +149,52 @@ def translate_setp(t: Translator, instruction: Instruction) -> None:
             t.elementwise("move.pred", result, condition)
         else:
             t.elementwise(f"{combine}.pred", result, condition, other)
+
+
+def _comparison(t: Translator, parts: list[str], a: Operand, b: Operand) -> Register:
+    holds = t.temporary(Kind.PRED)
+    _compare(t, ".".join(["setp", *parts]), holds, a, b)
+    return holds
+
+
+_TRUE = {"u32": 0xFFFFFFFF, "s32": 0xFFFFFFFF, "f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}
+
+
+def translate_set(t: Translator, instruction: Instruction) -> None:
+    """`set`: a comparison whose result is a number. Packed halves are an operation of their own."""
+    *modifiers, result_type, compared = instruction.parts[1:]
+    if compared in ("f16x2", "bf16x2"):
+        translate_elementwise(t, instruction)
+        return
+    combine = next((part for part in modifiers[1:] if part in ("and", "or", "xor")), None)
+    rest = [part for part in modifiers if part != combine]
+    if result_type not in _TRUE:
+        t.refuse(f"`{instruction.opcode}` is not implemented")
+    target, a, b, *others = instruction.operands
+    holds = _comparison(t, [*rest, compared], a, b)
+    if combine is not None:
+        t.elementwise(f"{combine}.pred", holds, holds, t.value(others[0], Kind.PRED))
+    elif others:
+        t.refuse("operands of another number")
+    written = t.write(target, Kind.LANES32)
+    yes, no = Constant(_TRUE[result_type], Kind.LANES32), Constant(0, Kind.LANES32)
+    t.elementwise("select.32", written, yes, no, holds)
+    t.finish_write(target, written, signed=result_type == "s32")
+
+
+def translate_slct(t: Translator, instruction: Instruction) -> None:
+    """`slct`: one of two values, by whether a third is not negative."""
+    *modifiers, value_type, compared = instruction.parts[1:]
+    if compared not in ("s32", "f32") or modifiers not in ([], ["ftz"]):
+        t.refuse(f"`{instruction.opcode}` is not implemented")
+    target, a, b, c = instruction.operands
+    kind = kind_of_type(value_type)
+    zero = Literal(0, 32 if compared == "f32" else 0)
+    holds = _comparison(t, ["ge", *modifiers, compared], c, zero)
+    written = t.write(target, kind)
+    name = "select.64" if kind == Kind.LANES64 else "select.32"
+    t.elementwise(name, written, t.value(a, kind), t.value(b, kind), holds)
+    t.finish_write(target, written, signed=False)
 
 
 def _compare(t: Translator, name: str, result: Register | None, a: Operand, b: Operand) -> None:

@@ -27,6 +27,7 @@ _REDUCTIONS = (
     "or.b32",
     "xor.b32",
 )
+_BARRIERS = 16
 _BARRIER_REDUCTIONS = ("popc", "and", "or")
 
 
@@ -58,6 +59,11 @@ def translate_exit(t: Translator, instruction: Instruction) -> None:
 
 def translate_trap(t: Translator, instruction: Instruction) -> None:
     """`trap`."""
+    t.emit(MicroOp("trap"))
+
+
+def translate_breakpoint(t: Translator, instruction: Instruction) -> None:
+    """`brkpt`: without a debugger the hardware stops there as at a trap."""
     t.emit(MicroOp("trap"))
 
 
@@ -100,6 +106,8 @@ def translate_barrier(t: Translator, instruction: Instruction) -> None:
 
 def _barrier_sources(t: Translator, operands: list[Operand]) -> tuple[Value | None, Value | None]:
     identity = t.value(operands[0], Kind.LANES32)
+    if isinstance(identity, Constant) and identity.bits >= _BARRIERS:
+        t.refuse(f"a barrier beyond the {_BARRIERS} that a block has")
     return identity, t.value(operands[1], Kind.LANES32) if len(operands) > 1 else None
 
 

@@ -14,6 +14,7 @@ from astra_kernels.simulator.lowering.microcode import (
     GlobalSymbol,
     Kind,
     LaunchValue,
+    MatrixFields,
     MicroOp,
     Parameter,
     ParameterBlock,
@@ -31,6 +32,8 @@ _NONE = -1
 _THREAD_SLOTS = {"%tid.x": 0, "%tid.y": 128, "%tid.z": 256, "%warpid": 384}
 _BLOCK_SLOTS = {"%ctaid.x": 0, "%ctaid.y": 128, "%ctaid.z": 256}
 _MAX_RESULTS, _MAX_SOURCES = 4, 6
+# The order is that of matrix_operations.cpp.
+_MATRIX_TYPES = ("f16", "bf16", "tf32", "f64", "s8", "u8", "e4m3", "e5m2", "f32", "s32")
 
 INSTRUCTION = np.dtype(
     {
@@ -64,6 +67,7 @@ class EncodedKernel:
 
     Attributes:
         code: Of type `INSTRUCTION`.
+        lists: Operands of the instructions that have more than a row has room for.
         constants: The constants' first state; `fill_constants` puts in what a launch decides.
         places: Where in the constants each value lies.
         warp_bytes: Of a warp's register file.
@@ -71,6 +75,7 @@ class EncodedKernel:
     """
 
     code: NDArray[np.void]
+    lists: NDArray[np.int32]
     constants: NDArray[np.uint8]
     places: dict[Value, int]
     warp_bytes: int
@@ -124,6 +129,7 @@ def encode_kernel(kernel: LoweredKernel, numbers: OperationNumbers) -> EncodedKe
             return _THREAD_SLOTS[value.name]
         return constants.place(value) | _CONSTANT
 
+    lists: list[int] = []
     code = np.zeros(len(microcode.operations), INSTRUCTION)
     code["results"] = code["sources"] = code["guard"] = _NONE
     for row, operation in zip(code, microcode.operations, strict=True):
@@ -141,19 +147,25 @@ def encode_kernel(kernel: LoweredKernel, numbers: OperationNumbers) -> EncodedKe
         if operation.guard:
             row["guard"] = slots.offsets[operation.guard[0]]
             row["guard_negated"] = operation.guard[1]
-        for index, result in enumerate(operation.results):
+        for index, result in enumerate(operation.results[:_MAX_RESULTS]):
             row["results"][index] = operand(result)
-        for index, source in enumerate(operation.sources):
+        for index, source in enumerate(operation.sources[:_MAX_SOURCES]):
             row["sources"][index] = operand(source)
         if operation.target is not None:
             row["target"] = microcode.labels[operation.target]
         row["immediate"] = operation.immediate
         row["mode"] = operation.mode
         _encode_memory(row, operation)
+        if operation.matrix is not None:
+            row["target"] = len(lists)
+            lists += [operand(value) for value in operation.results]
+            lists += [operand(value) for value in operation.sources[_MAX_SOURCES:]]
+            _encode_matrix(row, operation.matrix)
     block = np.zeros(constants.size, np.uint8)
     for value, at in constants.places.items():
         _write_constant(block, at, value)
-    return EncodedKernel(code, block, constants.places, slots.total_bytes, slots.live_words)
+    listed = np.array(lists or [_NONE], np.int32)
+    return EncodedKernel(code, listed, block, constants.places, slots.total_bytes, slots.live_words)
 
 
 def _register_kind(operation: MicroOp) -> Kind:
@@ -174,6 +186,13 @@ def _encode_memory(row: np.void, operation: MicroOp) -> None:
     row["order"] = memory.order
     if operation.sources and operation.sources[0] is not None:
         row["address_bytes"] = 8 if operation.sources[0].kind == Kind.LANES64 else 4
+
+
+def _encode_matrix(row: np.void, matrix: MatrixFields) -> None:
+    numbers = (_MATRIX_TYPES.index(ptx_type) for ptx_type in matrix.types)
+    row["operation"] = sum(number << (4 * place) for place, number in enumerate(numbers))
+    row["element_bytes"], row["elements"] = matrix.rows, matrix.depth
+    row["sign_extend"] = matrix.saturate
 
 
 def fill_constants(

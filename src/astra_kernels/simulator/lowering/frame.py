@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from astra_kernels.simulator.errors import InvalidPtx
 from astra_kernels.simulator.ptx.syntax import Body, Function, Module, Variable
 
 
@@ -32,6 +33,21 @@ class Frame:
     local_bytes: int
 
 
+# What ptxas and the driver allow at most; a kernel beyond it could not be launched on a GPU either.
+_LIMITS = (
+    ("parameters", "parameter_bytes", 32_764),
+    ("static shared memory", "shared_bytes", 48 << 10),
+    ("local memory of a thread", "local_bytes", 512 << 10),
+)
+
+
+def _check_limits(kernel: str, frame: Frame) -> None:
+    for what, field, most in _LIMITS:
+        size: int = getattr(frame, field)
+        if size > most:
+            raise InvalidPtx(f"{kernel} has {size} bytes of {what}, of {most} at most")
+
+
 def _place(variables: list[Variable], at: int = 0) -> tuple[dict[str, int], int]:
     offsets: dict[str, int] = {}
     for variable in variables:
@@ -49,6 +65,9 @@ def lay_out(kernel: Function, body: Body, module: Module, used: set[str]) -> Fra
         body: Its body with calls expanded.
         module: For shared variables of the module, of which only those `used` take space.
         used: Names that occur in the body.
+
+    Raises:
+        InvalidPtx: They take more room than there is.
     """
     in_module = [v for v in module.variables.values() if v.space == "shared" and v.name in used]
     in_body = [v for v in body.variables if v.space == "shared"]
@@ -62,7 +81,7 @@ def lay_out(kernel: Function, body: Body, module: Module, used: set[str]) -> Fra
         shared_bytes = start
     parameters, parameter_bytes = _place(list(kernel.parameters))
     local, local_bytes = _place([v for v in body.variables if v.space in ("local", "param")])
-    return Frame(
+    frame = Frame(
         parameters={v.name: (parameters[v.name], v.size) for v in kernel.parameters},
         parameter_bytes=parameter_bytes,
         shared=shared,
@@ -70,3 +89,5 @@ def lay_out(kernel: Function, body: Body, module: Module, used: set[str]) -> Fra
         local=local,
         local_bytes=_align(local_bytes, 16),
     )
+    _check_limits(kernel.name, frame)
+    return frame

@@ -20,7 +20,8 @@ from astra_kernels.simulator.ptx.syntax import (
 )
 
 _MAX_DEPTH = 16
-_ASSERTION = "__assertfail"  # what assert() calls
+# What printf() and assert() call. They stay calls, with the names of their parameters as operands.
+_SYSTEM_CALLS = ("vprintf", "__assertfail")
 Rename: TypeAlias = Callable[[str], str]
 
 
@@ -29,6 +30,7 @@ class _Inliner:
         self._module = module
         self._kernel = kernel
         self._calls = 0
+        self._open: list[str] = []
         self.body = Body({}, [], [], {})
 
     def expand(
@@ -70,15 +72,39 @@ class _Inliner:
             return
         self.body.statements.append(replace(instruction, operands=operands, guard=guard))
 
-    def _call(self, call: Call, rename: Rename, depth: int) -> None:
-        if call.callee == _ASSERTION:
-            guard = call.guard and Guard(rename(call.guard.register), call.guard.negated)
-            self.body.statements.append(Instruction("trap", (), guard, call.line, call.text))
-            return
-        callee = self._module.functions.get(call.callee)
-        if callee is None or depth >= _MAX_DEPTH:
-            reason = "recursion" if callee else f"a call of {call.callee}"
+    def _refuse_call(self, call: Call, callee: Function | None, depth: int) -> None:
+        """Refuse what cannot be expanded in place.
+
+        Raises:
+            UnsupportedPtx: Saying why.
+        """
+        reason = None
+        if callee is None and call.callee.startswith("%"):
+            reason = "a call through a pointer to a function (`call` of a register)"
+        elif callee is None:
+            reason = f"a call of {call.callee}, which the module does not hold"
+        elif call.callee in self._open or depth >= _MAX_DEPTH:
+            reason = f"recursion: {call.callee} calls itself"
+        elif callee.entry:
+            reason = "a call of a kernel"
+        elif (len(callee.parameters), len(callee.returns)) != (
+            len(call.arguments),
+            len(call.returns),
+        ):
+            reason = f"a call with other parameters than {call.callee} has"
+        if reason is not None:
             raise UnsupportedPtx(self._kernel, call.text, reason, call.line)
+
+    def _call(self, call: Call, rename: Rename, depth: int) -> None:
+        callee = self._module.functions.get(call.callee)
+        if callee is None and call.callee in _SYSTEM_CALLS:
+            guard = call.guard and Guard(rename(call.guard.register), call.guard.negated)
+            names = tuple(Name(rename(name)) for name in (*call.returns, *call.arguments))
+            opcode = f"call.{call.callee}"
+            self.body.statements.append(Instruction(opcode, names, guard, call.line, call.text))
+            return
+        self._refuse_call(call, callee, depth)
+        assert callee is not None
         self._calls += 1
         prefix = f"call{self._calls}~"
         end = f"{prefix}end"
@@ -95,7 +121,9 @@ class _Inliner:
             self.body.statements.append(
                 Instruction("bra", (Name(end),), skip, call.line, call.text)
             )
+        self._open.append(call.callee)
         self.expand(callee, prefix, aliases, end, depth + 1)
+        self._open.pop()
         self.body.statements.append(Label(end))
 
 

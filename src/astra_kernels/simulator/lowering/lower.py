@@ -6,12 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from astra_kernels.simulator.errors import InvalidPtx, UnsupportedPtx
-from astra_kernels.simulator.lowering import arithmetic, carry, control, memory
+from astra_kernels.simulator.lowering import (
+    arithmetic,
+    carry,
+    control,
+    fragments,
+    matrices,
+    memory,
+    system,
+)
 from astra_kernels.simulator.lowering.frame import Frame, lay_out
 from astra_kernels.simulator.lowering.inline import inline_calls
 from astra_kernels.simulator.lowering.merge import mark_merged_accesses
 from astra_kernels.simulator.lowering.microcode import Kind, Microcode, MicroOp
 from astra_kernels.simulator.lowering.translate import OperationTable, Translator, kind_of_type
+from astra_kernels.simulator.lowering.validate import check_microcode
 from astra_kernels.simulator.ptx.syntax import (
     Address,
     Body,
@@ -24,11 +33,13 @@ from astra_kernels.simulator.ptx.syntax import (
     Vector,
 )
 
-_FAMILIES: dict[str, Callable[[Translator, Instruction], None]] = {
+FAMILIES: dict[str, Callable[[Translator, Instruction], None]] = {
     "mov": arithmetic.translate_mov,
     "cvta": arithmetic.translate_cvta,
     "setp": arithmetic.translate_setp,
     "selp": arithmetic.translate_selp,
+    "set": arithmetic.translate_set,
+    "slct": arithmetic.translate_slct,
     "createpolicy": arithmetic.translate_createpolicy,
     "ld": memory.translate_load,
     "ldu": memory.translate_load,
@@ -40,6 +51,13 @@ _FAMILIES: dict[str, Callable[[Translator, Instruction], None]] = {
     "ret": control.translate_exit,
     "exit": control.translate_exit,
     "trap": control.translate_trap,
+    "brkpt": control.translate_breakpoint,
+    "call": system.translate_system_call,
+    "mma": matrices.translate_multiply,
+    "ldmatrix": matrices.translate_load_matrices,
+    "stmatrix": matrices.translate_store_matrices,
+    "movmatrix": matrices.translate_transpose,
+    "wmma": fragments.translate_fragments,
     "bar": control.translate_barrier,
     "barrier": control.translate_barrier,
     "shfl": control.translate_shuffle,
@@ -103,6 +121,7 @@ def lower_kernel(module: Module, name: str, table: OperationTable) -> LoweredKer
     for operation in microcode.operations:
         if operation.target is not None and operation.target not in microcode.labels:
             raise InvalidPtx(f"branch to {operation.target}, which is nowhere in {name}")
+    check_microcode(name, microcode, table)
     mark_merged_accesses(microcode)
     return LoweredKernel(name, microcode, frame, _max_threads(function))
 
@@ -115,8 +134,8 @@ def _translate(translator: Translator, instruction: Instruction) -> None:
             memory.translate_copy_async(translator, instruction)
         elif carry.is_carry_chain(instruction):
             carry.translate_carry_chain(translator, instruction)
-        elif family in _FAMILIES:
-            _FAMILIES[family](translator, instruction)
+        elif family in FAMILIES:
+            FAMILIES[family](translator, instruction)
         else:
             arithmetic.translate_elementwise(translator, instruction)
     except (KeyError, ValueError, IndexError) as error:

@@ -20,7 +20,7 @@ from astra_kernels.simulator.lowering.translate import Translator, kind_of_type
 from astra_kernels.simulator.ptx.operands import TYPE_BYTES
 from astra_kernels.simulator.ptx.syntax import Address, Instruction, Literal, Name, Operand, Vector
 
-_SPACES = {
+SPACES = {
     "global": Space.GLOBAL,
     "shared": Space.SHARED,
     "shared::cta": Space.SHARED,
@@ -57,8 +57,8 @@ class _Modifiers:
         self.hint = False
         *parts, self.type = instruction.parts[1:]
         for part in parts:
-            if part in _SPACES:
-                self.space = _SPACES[part]
+            if part in SPACES:
+                self.space = SPACES[part]
             elif part in _VECTORS:
                 self.elements = _VECTORS[part]
             elif part in known:
@@ -71,12 +71,16 @@ class _Modifiers:
             t.refuse(f"the type `.{self.type}` is not implemented")
 
 
-def _address(t: Translator, operand: Operand, space: Space) -> tuple[Value, int]:
-    """The value that holds an address, and what is added to it."""
+def address_of(t: Translator, operand: Operand, space: Space) -> tuple[Value, int]:
+    """The value that holds an address, and what is added to it.
+
+    Raises:
+        UnsupportedPtx: The operand is no address of this space.
+    """
     if not isinstance(operand, Address):
         t.refuse("an address of this form")
     if isinstance(operand.base, Literal):
-        return Constant(operand.base.bits, Kind.LANES64), operand.offset
+        return Constant(operand.base.bits & (2**64 - 1), Kind.LANES64), operand.offset
     name = operand.base.name
     if name in t.registers:
         base: Value = t.register(name)
@@ -88,7 +92,8 @@ def _address(t: Translator, operand: Operand, space: Space) -> tuple[Value, int]
     return t.value(operand.base, Kind.LANES64), operand.offset
 
 
-def _items(operand: Operand) -> tuple[Operand, ...]:
+def items_of(operand: Operand) -> tuple[Operand, ...]:
+    """The parts of a vector, or an operand alone."""
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
@@ -96,7 +101,7 @@ def translate_load(t: Translator, instruction: Instruction) -> None:
     """`ld`, `ldu`."""
     modifiers = _Modifiers(t, instruction, frozenset())
     target, address = instruction.operands[:2]
-    registers = [t.result(item) for item in _items(target)]
+    registers = [t.result(item) for item in items_of(target)]
     if len(registers) != modifiers.elements:
         t.refuse("a vector of another length")
     signed = modifiers.type.startswith("s")
@@ -109,7 +114,7 @@ def translate_load(t: Translator, instruction: Instruction) -> None:
             return
         if address.base.name in t.frame.local:
             modifiers.space = Space.LOCAL
-    base, offset = _address(t, address, modifiers.space)
+    base, offset = address_of(t, address, modifiers.space)
     fields = MemoryFields(
         space=modifiers.space,
         element_bytes=size,
@@ -155,7 +160,7 @@ def translate_store(t: Translator, instruction: Instruction) -> None:
     """`st`."""
     modifiers = _Modifiers(t, instruction, frozenset())
     address, data = instruction.operands[:2]
-    items = _items(data)
+    items = items_of(data)
     if len(items) != modifiers.elements:
         t.refuse("a vector of another length")
     registers = [
@@ -167,7 +172,7 @@ def translate_store(t: Translator, instruction: Instruction) -> None:
     is_parameter = "param" in instruction.parts
     if is_parameter:
         modifiers.space = Space.LOCAL
-    base, offset = _address(t, address, modifiers.space)
+    base, offset = address_of(t, address, modifiers.space)
     fields = MemoryFields(
         space=modifiers.space,
         element_bytes=TYPE_BYTES[modifiers.type],
@@ -180,6 +185,8 @@ def translate_store(t: Translator, instruction: Instruction) -> None:
     t.operations[-1].counted &= not is_parameter
 
 
+# Vectors of these are updated element by element; only each element's update is atomic (PTX ISA, "atom").
+_VECTOR_ATOMICS = frozenset({"f32", "f16", "bf16", "f16x2", "bf16x2"})
 _ATOMIC = frozenset({"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec", "noftz"})
 
 
@@ -187,20 +194,27 @@ def translate_atomic(t: Translator, instruction: Instruction) -> None:
     """`atom`, `red`."""
     modifiers = _Modifiers(t, instruction, _ATOMIC)
     name = ".".join([*modifiers.kept, modifiers.type])
-    if name not in t.table.atomics or modifiers.elements != 1:
+    vector = modifiers.elements > 1
+    if name not in t.table.atomics or (vector and modifiers.type not in _VECTOR_ATOMICS):
         t.refuse(f"the atomic `{name}` is not implemented")
     operands = list(instruction.operands)
+    returns = instruction.parts[0] == "atom"
     if modifiers.hint:
         operands.pop()
-    target = t.result(operands.pop(0)) if instruction.parts[0] == "atom" else None
-    base, offset = _address(t, operands[0], modifiers.space)
+    targets = [t.result(item) for item in items_of(operands.pop(0))] if returns else []
+    items = items_of(operands[1]) if vector else tuple(operands[1:])
+    expected = modifiers.elements if vector else 1 + ("cas" in modifiers.kept)
+    if len(items) != expected or (returns and len(targets) != modifiers.elements):
+        t.refuse("operands of another number")
+    base, offset = address_of(t, operands[0], modifiers.space)
     kind = kind_of_type(modifiers.type)
-    values = tuple(t.value(operand, kind) for operand in operands[1:])
-    if target is not None and target.kind != kind:
+    values = tuple(t.value(item, kind) for item in items)
+    if any(target is not None and target.kind != kind for target in targets):
         t.refuse("a result of another width")
     fields = MemoryFields(
         space=modifiers.space,
         element_bytes=TYPE_BYTES[modifiers.type],
+        elements=modifiers.elements,
         register_kind=kind,
         order=_order(instruction.parts) | ORDERS["relaxed"],
     )
@@ -208,11 +222,11 @@ def translate_atomic(t: Translator, instruction: Instruction) -> None:
         MicroOp(
             "atomic",
             name,
-            results=(target,),
+            results=tuple(targets) or (None,),
             sources=(base, *values),
             immediate=offset,
             memory=fields,
-            polls=target is not None and modifiers.space in _SEEN_BY_OTHERS,
+            polls=any(targets) and modifiers.space in _SEEN_BY_OTHERS,
         )
     )
 
@@ -225,7 +239,7 @@ def translate_copy_async(t: Translator, instruction: Instruction) -> None:
         t.emit(MicroOp("copy_commit"))
     elif parts == ["wait_all"]:
         t.emit(MicroOp("copy_wait", immediate=-1))
-    elif parts == ["wait_group"] and isinstance(operands[0], Literal):
+    elif parts == ["wait_group"] and isinstance(operands[0], Literal) and operands[0].bits < 2**31:
         t.emit(MicroOp("copy_wait", immediate=operands[0].bits))
     elif parts[:1] in (["ca"], ["cg"]):
         _copy(t, instruction)
@@ -235,7 +249,7 @@ def translate_copy_async(t: Translator, instruction: Instruction) -> None:
 
 def _copy(t: Translator, instruction: Instruction) -> None:
     for part in instruction.parts[3:]:
-        if part not in _SPACES and not part.startswith("L2::"):
+        if part not in SPACES and not part.startswith("L2::"):
             t.refuse(f"the modifier `.{part}` is not implemented")
     to, source, size, *rest = instruction.operands
     if "L2::cache_hint" in instruction.parts:
@@ -247,8 +261,8 @@ def _copy(t: Translator, instruction: Instruction) -> None:
         if isinstance(rest[0], Name) and t.registers.get(rest[0].name) == Kind.PRED:
             t.refuse("a copy that a predicate turns off")
         limit = t.value(rest[0], Kind.LANES32)
-    target, target_offset = _address(t, to, Space.SHARED)
-    origin, origin_offset = _address(t, source, Space.GLOBAL)
+    target, target_offset = address_of(t, to, Space.SHARED)
+    origin, origin_offset = address_of(t, source, Space.GLOBAL)
     fields = MemoryFields(space=Space.SHARED, element_bytes=size.bits)
     t.emit(
         MicroOp(

@@ -35,7 +35,6 @@ def _key(operation: MicroOp) -> _Key | None:
 class _Run:
     """Accesses by the same base that nothing separates."""
 
-    key: _Key | None = None
     at: dict[int, MicroOp] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -52,29 +51,35 @@ class _Run:
                 for member in members[1:]:
                     member.memory = replace(member.memory, counted_bytes=MERGED)
                     member.counted = False
-        self.key = None
         self.at.clear()
 
 
 def mark_merged_accesses(microcode: Microcode) -> None:
-    """Find the runs in each basic block and mark them."""
+    """Find the runs in each basic block and mark them.
+
+    Loads by several bases may be mixed, as those of two tiles are; a store ends all runs but its own.
+    """
     starts = set(block_starts(microcode))
-    run = _Run()
+    runs: dict[_Key, _Run] = {}
     for index, operation in enumerate(microcode.operations):
-        if index in starts:
-            run.close()
         key = _key(operation)
+        if index in starts or operation.handler in ("barrier", "warp_barrier", "copy_wait"):
+            _close(runs, list(runs))
         shared = operation.memory.space in (Space.SHARED, Space.GENERIC)
-        touches_memory = operation.handler in ("load", "store", "atomic", "copy_async") and shared
-        if operation.handler in ("barrier", "warp_barrier", "copy_wait") or (
-            touches_memory and key != run.key
-        ):
-            run.close()
+        if operation.handler in ("store", "atomic", "copy_async") and shared:
+            _close(runs, [other for other in runs if other != key])
+        elif operation.handler == "load" and shared:
+            _close(runs, [other for other in runs if other[0] == "store"])
         if key is not None:
+            run = runs.setdefault(key, _Run())
             if operation.immediate in run.at:
                 run.close()
-            run.key = key
             run.at[operation.immediate] = operation
-        if run.key is not None and run.key[1] in operation.results:
-            run.close()
-    run.close()
+        written = [result for result in operation.results if result is not None]
+        _close(runs, [other for other in runs if other[1] in written])
+    _close(runs, list(runs))
+
+
+def _close(runs: dict[_Key, _Run], keys: list[_Key]) -> None:
+    for key in keys:
+        runs.pop(key).close()

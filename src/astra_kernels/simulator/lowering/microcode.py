@@ -128,6 +128,23 @@ class MemoryFields:
     order: int = 0
 
 
+@dataclass(frozen=True)
+class MatrixFields:
+    """Which product of matrices a micro-operation computes; the result has 8 columns.
+
+    Attributes:
+        rows: Of A and of the result.
+        depth: Columns of A and rows of B.
+        types: PTX types of A, B, the accumulator and the result.
+        saturate: Whether integers are clamped rather than wrapped.
+    """
+
+    rows: int
+    depth: int
+    types: tuple[str, str, str, str]
+    saturate: bool = False
+
+
 @dataclass
 class MicroOp:
     """One step of the interpreter.
@@ -143,6 +160,7 @@ class MicroOp:
         mode: Which of a handler's variants.
         polls: Whether a load or an atomic may be waiting for another block.
         memory: For memory accesses.
+        matrix: For products of matrices.
         instruction: The PTX instruction it belongs to.
         counted: False for the second and later micro-operations of one PTX instruction.
     """
@@ -157,6 +175,7 @@ class MicroOp:
     mode: int = 0
     polls: bool = False
     memory: MemoryFields = field(default_factory=MemoryFields)
+    matrix: MatrixFields | None = None
     instruction: Instruction | None = None
     counted: bool = True
 

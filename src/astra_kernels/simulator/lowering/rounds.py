@@ -2,7 +2,8 @@
 
 Loads of one basic block that do not depend on each other are under way together, as ptxas moves them to
 the front of the block; a load whose address was loaded, or that comes after a barrier, starts another
-round. So does an ordinary load after a store, which it must not overtake as far as ptxas knows.
+round. So does an ordinary load after a store to global memory, which it must not overtake as far as ptxas
+knows.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class _Block:
             started = 1.0 / (1 + max(operation.immediate, 0))
         elif operation.handler in ("barrier", "warp_barrier"):
             self._after_barriers = self._deepest
-        elif operation.handler == "store":
+        elif operation.handler == "store" and operation.memory.space in _FAR:
             self._after_stores = max(self._after_stores, depth)
         elif operation.handler in ("load", "atomic") and operation.memory.space in _FAR:
             depth = max(depth, self._after_barriers)

@@ -36,11 +36,33 @@ _LANE_VALUES: dict[str, Callable[[int], int]] = {
     "%lanemask_le": lambda lane: (2 << lane) - 1,
     "%lanemask_gt": lambda lane: 0xFFFFFFFF & ~((2 << lane) - 1),
     "%lanemask_ge": lambda lane: 0xFFFFFFFF & ~((1 << lane) - 1),
+    # The simulator's own, for the layout of matrices; PTX has no such names.
+    "lane / 4": lambda lane: lane // 4,
+    "lane % 4": lambda lane: lane % 4,
 }
 _LAUNCH_VALUES = {f"%{what}.{axis}" for what in ("ctaid", "ntid", "nctaid") for axis in "xyz"}
 # The upper and the lower half of the address of a cooperative launch's workspace (driver_abi.h of
 # cooperative groups in CUDA 13.0).
 _LAUNCH_VALUES |= {"%envreg1", "%envreg2"}
+_LAUNCH_VALUES |= {
+    "%nwarpid",
+    "%nsmid",
+    "%dynamic_smem_size",
+    "%total_smem_size",
+    "%aggr_smem_size",
+}
+# Without clusters every block is one of its own: its index among the clusters is its own in the grid.
+_ALONE = {
+    **{f"%cluster_ctaid.{axis}": 0 for axis in "xyz"},
+    **{f"%cluster_nctaid.{axis}": 1 for axis in "xyz"},
+    "%cluster_ctarank": 0,
+    "%cluster_nctarank": 1,
+    "%is_explicit_cluster": 0,
+}
+_SAME_WITHOUT_CLUSTERS = {
+    **{f"%clusterid.{axis}": f"%ctaid.{axis}" for axis in "xyz"},
+    **{f"%nclusterid.{axis}": f"%nctaid.{axis}" for axis in "xyz"},
+}
 
 
 def lane_values(name: str) -> list[int]:
@@ -163,9 +185,11 @@ class Translator:
         self.refuse(f"an operand of {value.kind.name} where {kind.name} is needed")
 
     def _named(self, operand: Name) -> Value:
-        name = operand.name
+        name = _SAME_WITHOUT_CLUSTERS.get(operand.name, operand.name)
         if name in self.registers:
             return self.register(name)
+        if name in _ALONE:
+            return Constant(_ALONE[name], Kind.PRED if name.startswith("%is") else Kind.LANES32)
         if name in self.frame.shared:
             return Constant(self.frame.shared[name] + operand.offset, Kind.LANES64)
         if name in self.frame.local:
@@ -178,9 +202,24 @@ class Translator:
             return ThreadValue(name)
         if name in _LAUNCH_VALUES:
             return LaunchValue(name)
+        if name == "%gridid":
+            return LaunchValue(name, Kind.LANES64)
+        if name == "%smid":
+            return self._multiprocessor()
         if name == "WARP_SZ":
             return Constant(32, Kind.LANES32)
         self.refuse(f"`{name}` is not provided")
+
+    def _multiprocessor(self) -> Register:
+        """The block's multiprocessor, as if blocks were dealt out in turn."""
+        index: Value = LaunchValue("%ctaid.z")
+        for axis in "yx":
+            sources = (index, LaunchValue(f"%nctaid.{axis}"), LaunchValue(f"%ctaid.{axis}"))
+            index = self.temporary(Kind.LANES32)
+            self.elementwise("mad.lo.u32", index, *sources)
+        place = self.temporary(Kind.LANES32)
+        self.elementwise("rem.u32", place, index, LaunchValue("%nsmid"))
+        return place
 
     def result(self, operand: Operand) -> Register | None:
         """A result register; None for the sink `_`."""

@@ -22,6 +22,7 @@ class LineTable:
         self._home: int | None = None
         self._inlined_at: dict[_Place, _Place] = {}
         self.current: SourceLine | None = None
+        self.innermost: SourceLine | None = None
 
     def move_to(self, directive: str) -> None:
         """Take in the text after `.loc`."""
@@ -36,6 +37,7 @@ class LineTable:
             self._inlined_at.pop(place, None)
         if self._home is None:
             self._home = place[0]
+        self.innermost = SourceLine(self._files.get(place[0], "?"), place[1])
         seen = {place}
         while place[0] != self._home and place in self._inlined_at:
             place = self._inlined_at[place]

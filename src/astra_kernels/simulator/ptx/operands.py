@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 
 from astra_kernels.simulator.errors import InvalidPtx
 from astra_kernels.simulator.ptx.syntax import (
@@ -23,10 +24,13 @@ TYPE_BYTES = {
     "b64": 8, "u64": 8, "s64": 8, "f64": 8, "b128": 16,
 }  # fmt: skip
 
+_ALIGNMENTS = frozenset({1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096})
+_LARGEST = 1 << 37  # bytes of a variable: more than any GPU has
 IDENTIFIER = r"[%$A-Za-z_][\w$.]*"
 _INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)U?$")
 _FLOAT32 = re.compile(r"0[fF][0-9a-fA-F]{8}$")
 _FLOAT64 = re.compile(r"0[dD][0-9a-fA-F]{16}$")
+_DECIMAL = re.compile(r"[+-]?\d+\.\d*([eE][+-]?\d+)?$")
 _WITH_OFFSET = re.compile(r"(.+?)\s*([+-])\s*(0[xX][0-9a-fA-F]+|-?\d+)$")
 _DECLARATION = re.compile(
     r"(?P<before>.*?)\.(?P<type>[bufs]\d+|f16x2|bf16x2|bf16)\s+"
@@ -65,7 +69,9 @@ def parse_operand(text: str) -> Operand:
     if text.startswith("!"):
         return Not(Name(text[1:].strip()))
     if "|" in text:
-        first, second = text.split("|")
+        first, _, second = text.partition("|")
+        if "|" in second:
+            raise InvalidPtx(f"operand {text!r}")
         return Pair(Name(first.strip()), Name(second.strip()))
     return _parse_scalar(text)
 
@@ -77,11 +83,16 @@ def _parse_scalar(text: str) -> Name | Literal:
         return Literal(int(text[2:], 16), 64)
     if _INTEGER.match(text):
         return Literal(int(text.rstrip("U"), 0))
+    if _DECIMAL.match(text):
+        (bits,) = struct.unpack("<Q", struct.pack("<d", float(text)))
+        return Literal(bits, 64)
     if re.fullmatch(IDENTIFIER, text):
         return Name(text)
     if offset := _WITH_OFFSET.match(text):
-        sign = -1 if offset[2] == "-" else 1
-        return Name(offset[1].strip(), sign * int(offset[3], 0))
+        distance = (-1 if offset[2] == "-" else 1) * int(offset[3], 0)
+        if not -(2**31) <= distance < 2**32:
+            raise InvalidPtx(f"offset {text!r}")
+        return Name(offset[1].strip(), distance)
     raise InvalidPtx(f"operand {text!r}")
 
 
@@ -97,12 +108,18 @@ def parse_variable(text: str, space: str) -> Variable:
     found = _DECLARATION.match(text.strip())
     if not found:
         raise InvalidPtx(f"declaration {text.strip()[:120]!r}")
+    if found["type"] not in TYPE_BYTES:
+        raise InvalidPtx(f"declaration of type .{found['type']}")
     element = TYPE_BYTES[found["type"]]
     vector = re.search(r"\.v([248])\b", found["before"])
     size = element * (int(vector[1]) if vector else 1)
     alignment = re.search(r"\.align\s+(\d+)", found["before"])
+    if alignment and int(alignment[1]) not in _ALIGNMENTS:
+        raise InvalidPtx(f"alignment {alignment[1]} of {found['name']}")
     for length in re.findall(r"\[\s*(\d*)\s*\]", found["dimensions"]):
         size *= int(length) if length else 0
+    if size > _LARGEST:
+        raise InvalidPtx(f"{found['name']} has {size} bytes")
     initial, references = _parse_initial(found["initial"], found["type"], size)
     return Variable(
         space=space,

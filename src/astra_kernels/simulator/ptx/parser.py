@@ -32,6 +32,7 @@ from astra_kernels.simulator.ptx.syntax import (
     Vector,
 )
 
+_MOST_REGISTERS = 1_000_000
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _LINE_DIRECTIVE = re.compile(r"\.(version|target|address_size|file|pragma|alias)\b[^\n]*")
 _SECTION = re.compile(r"\.section\b[^{]*\{[^}]*\}")
@@ -43,13 +44,13 @@ _SPACE = re.compile(r"\.(global|shared|const|local|param)\b")
 _TOKEN = re.compile(
     r"\s*(?:(?P<brace>[{}])"
     r"|\.loc\s+(?P<loc>[^\n]*)"
-    rf"|(?P<label>{IDENTIFIER}):(?!:)"
+    rf"|(?P<label>{IDENTIFIER})\s*:(?!:)"
     r"|(?P<statement>[^;]*);)"
 )
 _GUARDED = re.compile(rf"@(!?)\s*({IDENTIFIER})\s+(.*)", re.DOTALL)
 _CALL = re.compile(
     rf"call(?:\.uni)?\s*(?:\((?P<returns>[^)]*)\)\s*,)?\s*(?P<callee>{IDENTIFIER})\s*"
-    r"(?:,\s*\((?P<arguments>[^)]*)\))?\s*$"
+    rf"(?:,\s*\((?P<arguments>[^)]*)\))?\s*(?:,\s*{IDENTIFIER}\s*)?$"
 )
 
 
@@ -215,6 +216,8 @@ class _BodyParser:
         kind, names = found.groups()
         for name in split_operands(names):
             count = re.fullmatch(r"(.+)<(\d+)>", name)
+            if count and len(self._body.registers) + int(count[2]) > _MOST_REGISTERS:
+                raise InvalidPtx(f"more than {_MOST_REGISTERS} registers")
             for each in (
                 [f"{count[1]}{index}" for index in range(int(count[2]))] if count else [name]
             ):
@@ -245,6 +248,7 @@ class _BodyParser:
             ),
             guard=guard,
             line=self._lines.current,
+            innermost=self._lines.innermost,
             text=" ".join(text.split()),
         )
 

@@ -78,6 +78,7 @@ class Instruction:
         guard: The predicate it depends on.
         line: Where it comes from.
         text: As written, for messages.
+        innermost: Where it comes from, in inlined code too.
     """
 
     opcode: str
@@ -85,6 +86,7 @@ class Instruction:
     guard: Guard | None
     line: SourceLine | None
     text: str
+    innermost: SourceLine | None = None
 
     @property
     def parts(self) -> list[str]:

@@ -17,8 +17,19 @@
 #define TORCH_LIBRARY(ns, m) ASTRA_REGISTRATION(m)
 #define TORCH_LIBRARY_FRAGMENT(ns, m) ASTRA_REGISTRATION(m)
 #define TORCH_LIBRARY_IMPL(ns, key, m) ASTRA_REGISTRATION(m)
-#ifdef PYBIND11_MODULE
+
+namespace astra {
+
+// Takes what a module of pybind11 takes; the real one would need Python's library at link time.
+struct Module {
+  template <typename... Anything>
+  Module& def(const char*, const Anything&...) {
+    return *this;
+  }
+};
+
+}  // namespace astra
+
 #undef PYBIND11_MODULE
 #define PYBIND11_MODULE(name, m) \
-  [[maybe_unused]] static void ASTRA_JOINED(astra_registration_, __COUNTER__)(::pybind11::module_ & m)
-#endif
+  [[maybe_unused]] static void ASTRA_JOINED(astra_registration_, __COUNTER__)(::astra::Module & m)

@@ -10,6 +10,9 @@
 namespace torch {
 
 using namespace at;
+using Dtype = c10::ScalarType;
+inline c10::TensorOptions dtype(Dtype type) { return type; }
+inline c10::TensorOptions device(c10::Device device) { return device; }
 namespace cuda = at::cuda;
 
 }  // namespace torch

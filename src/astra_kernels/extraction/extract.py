@@ -194,3 +194,21 @@ def _provenance(project: Project, operator: Operator, closure: Closure) -> str:
         "",
     ]
     return "\n".join([*lines, *closure.notes, ""])
+
+
+def sources_of(symbol: str, source: str, at: str | None = None) -> dict[str, str]:
+    """The sources of an operator as `extract` takes them out, by path; the entry file has the name of its original.
+
+    Raises:
+        UserError: as `extract` does.
+        SetupError: a compiler or a framework's package is missing.
+    """
+    project = open_project(source)
+    operator = find_operator(project, symbol, at)
+    toolchain = find_toolchain(os.environ)
+    libraries = flashinfer.newer_libraries(project.root, toolchain)
+    preprocessor = Preprocessor(
+        toolchain, _flags(project, operator), operator.binding, libraries
+    )
+    reduced = _reduced(project, operator)
+    return collect(project, operator.function.path, reduced, preprocessor).files

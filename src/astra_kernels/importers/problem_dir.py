@@ -5,6 +5,7 @@ PROBLEM/
   workload.jsonl            one Workload, or one Trace that holds one, a line
   reference.py              unless definition.json embeds the reference
   baseline/solution.json    with real source files beside it; or `--baseline FILE::function`
+  provenance.json           where the baseline was taken out of, if it was
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from astra_kernels.json_text import parse_json
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import Definition
 from astra_kernels.records.problem import DataFile, Problem
+from astra_kernels.records.provenance import Provenance
 from astra_kernels.records.solution import Solution, SolutionSpec, SourceFile
 from astra_kernels.records.workload import SafetensorsInput, Workload
 
@@ -56,6 +58,7 @@ def load_problem(directory: Path, baseline: str | None = None) -> Problem:
             spec=spec,
             baseline=candidate,
             data=_data_files(directory, workloads),
+            provenance=_provenance(directory / "provenance.json"),
         )
     except ValidationError as error:
         raise ProblemError(f"{directory}: {_first_error(error)}") from None
@@ -239,6 +242,10 @@ def _data_files(directory: Path, workloads: tuple[Workload, ...]) -> tuple[DataF
                 DataFile(path=name, sha256=hashlib.file_digest(stream, "sha256").hexdigest())
             )
     return tuple(files)
+
+
+def _provenance(path: Path) -> Provenance | None:
+    return _parse(Provenance, path) if path.is_file() else None
 
 
 def _parse(record: type[_Record], path: Path) -> _Record:

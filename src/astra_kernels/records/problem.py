@@ -12,6 +12,7 @@ from astra_kernels.records.base import Record
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import Definition
 from astra_kernels.records.expressions import evaluate
+from astra_kernels.records.provenance import Provenance
 from astra_kernels.records.solution import SolutionSpec
 from astra_kernels.records.workload import Workload
 
@@ -35,6 +36,8 @@ class Problem(Record):
     spec: SolutionSpec
     baseline: Candidate
     data: tuple[DataFile, ...] = ()
+    provenance: Provenance | None = None
+    """Where the baseline was taken out of; None where nobody says."""
     notes: tuple[str, ...] = Field((), exclude=True)
     """What the importer noticed and the user should know; no part of the problem itself."""
 

@@ -20,7 +20,7 @@ ALLOWED = {
     "devices": {"simulator", "languages", "records", "errors"},
     "jobs": {"json_text", "devices", "languages", "simulator", "records", "errors"},
     "importers": {"json_text", "records", "errors", "protocols"},
-    "exporters": {"records", "errors", "protocols"},
+    "exporters": {"extraction", "evaluation", "jobs", "records", "errors", "protocols"},
     "extraction": {"importers", "evaluation", "jobs", "languages", "records", "errors"},
     "store": {"json_text", "records", "errors"},
     "memory": {"records", "errors"},

@@ -12,7 +12,7 @@ import cyclopts
 from cyclopts import Parameter
 
 from astra_kernels import __version__
-from astra_kernels.app.options import BudgetOptions, ModelOptions, SearchOptions
+from astra_kernels.app.options import BudgetOptions, ExportOptions, ModelOptions, SearchOptions
 from astra_kernels.errors import AstraError
 
 EXIT_OK = 0
@@ -256,6 +256,31 @@ def extract(
     from astra_kernels.app import beginnings
 
     return beginnings.extract(symbol, (from_, out, at, dtype), check=check, as_json=json)
+
+
+@app.command
+def export(
+    run: Path,
+    *,
+    to: Path,
+    out: Path | None = None,
+    options: ExportOptions = ExportOptions(),  # noqa: B008 - frozen
+    json: JsonOption = False,
+) -> int:
+    """Make a run's confirmed winner a patch for the framework it was taken out of: `astra export RUN --to ~/vllm`.
+
+    The new code is used for the calls alone that were confirmed. The tree is only read. Ends with 1 where the run has
+    no confirmed win or the patch fails a check.
+
+    Args:
+        run: Run directory.
+        to: The framework's git tree.
+        out: Directory to write, which is not there yet; default: RUN/export.
+    """
+    from astra_kernels.app import exports
+
+    request = exports.ExportRequest(run, to, out, options)
+    return exports.export(request, as_json=json)
 
 
 @app.command

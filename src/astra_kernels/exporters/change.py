@@ -49,6 +49,8 @@ class Change:
     regions: tuple[Region, ...]
     operator_file: str
     new_path: str
+    line: int
+    """Of the host function in the patched file."""
     files: Mapping[str, str] = field(default_factory=dict)
     """New text by path in the tree."""
 
@@ -100,12 +102,12 @@ def make_change(
         )
     sources, entry = winner.candidate.sources, problem.spec.entry_file
     namespace = f"astra_{winner.candidate.id}"
-    guard = make_guard(
-        problem, host_function(problem, sources), found, capability_of(winner.gpu)
-    )
     function = host_function(problem, sources)
+    guard = make_guard(problem, function, found, capability_of(winner.gpu))
     changed = changed_files(problem, winner)
-    parts = namespaced(sources, moved_files(sources, changed, entry), namespace)
+    parts = namespaced(
+        sources, moved_files(sources, changed, entry), namespace, function.name
+    )
     stem = posixpath.splitext(originals.entry)[0]
     new_path = f"{stem}_astra.cuh"
     scope = f"::{namespace}::{function.namespace}::" if function.namespace else f"::{namespace}::"
@@ -122,7 +124,13 @@ def make_change(
     )
     made = new_file(parts, guard, origin, namespace, function.namespace)
     return Change(
-        namespace, guard, found, originals.entry, new_path, {new_path: made, originals.entry: result}
+        namespace,
+        guard,
+        found,
+        originals.entry,
+        new_path,
+        problem.provenance.entry.line + 1,
+        {new_path: made, originals.entry: result},
     )
 
 
@@ -184,4 +192,4 @@ def write_into(root: Path, files: Mapping[str, str]) -> None:
     for path, text in files.items():
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(text.encode())
+        target.write_bytes(text.encode(errors="surrogateescape"))

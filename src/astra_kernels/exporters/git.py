@@ -95,7 +95,7 @@ def git(directory: Path, *words: str, check: bool = True) -> str:
     """
     try:
         done = subprocess.run(
-            ["git", *_PLAIN, *words],
+            ["git", "--no-optional-locks", *_PLAIN, *words],
             cwd=directory,
             capture_output=True,
             timeout=_TIMEOUT_S,

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from astra_kernels.errors import ExportRefused
-from astra_kernels.extraction.syntax import parse, text_of, walk, without_comments
+from astra_kernels.extraction.pruning import pruned
+from astra_kernels.extraction.syntax import parse, text_of, walk, without_comments, words
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^">]+)[">].*$', re.MULTILINE)
 _ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once[ \t]*\n?", re.MULTILINE)
 _MACRO = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)[ \t]+(\w+)", re.MULTILINE)
 _GUARD = re.compile(
-    r"\A((?:\s|//[^\n]*|/\*.*?\*/)*)#[ \t]*ifndef[ \t]+(\w+)[^\n]*\n\s*#[ \t]*define[ \t]+\2[ \t]*\n(.*)\n[ \t]*#[ \t]*endif[^\n]*\s*\Z",
+    r"\A((?:\s|//[^\n]*|/\*.*?\*/)*)#[ \t]*ifndef[ \t]+(\w+)[^\n]*\n"
+    r"\s*#[ \t]*define[ \t]+\2[ \t]*\n(.*)\n[ \t]*#[ \t]*endif[^\n]*\s*\Z",
     re.DOTALL,
 )
 _EXPORT = re.compile(
@@ -76,15 +78,18 @@ def moved_files(sources: dict[str, str], changed: Iterable[str], entry: str) -> 
     return tuple(p for p in order if p in moved)
 
 
-def namespaced(sources: dict[str, str], moved: tuple[str, ...], namespace: str) -> Namespaced:
-    """Takes `moved` files of a candidate apart for a header in `namespace`."""
+def namespaced(
+    sources: dict[str, str], moved: tuple[str, ...], namespace: str, entry: str
+) -> Namespaced:
+    """Takes `moved` files of a candidate apart for a header in `namespace`; what `entry` does not need is left out."""
     includes: dict[str, None] = {}
     macros: dict[str, None] = {}
     nested: dict[str, None] = {}
     texts: list[tuple[str, str]] = []
     bodies: list[tuple[str, str]] = []
+    bare = _needed(sources, moved, entry)
     for path in moved:
-        text = _bare(sources[path])
+        text = bare[path]
         macros |= dict.fromkeys(_MACRO.findall(text))
         text, hoisted = _without_includes(path, text, sources, moved, namespace)
         includes |= dict.fromkeys(hoisted)
@@ -98,6 +103,16 @@ def namespaced(sources: dict[str, str], moved: tuple[str, ...], namespace: str) 
     return Namespaced(
         tuple(includes), tuple(macros), tuple(nested), tuple(_without_head(texts, licence)), licence
     )
+
+
+def _needed(sources: dict[str, str], moved: tuple[str, ...], entry: str) -> dict[str, str]:
+    """Every moved file with those definitions only that the host function needs; operators have no names to go by."""
+    wanted = {entry, "operator"}
+    found: dict[str, str] = {}
+    for path in reversed(moved):
+        found[path] = pruned(_bare(sources[path]), wanted)
+        wanted |= words(found[path])
+    return found
 
 
 def _without_head(texts: list[tuple[str, str]], licence: str) -> list[tuple[str, str]]:

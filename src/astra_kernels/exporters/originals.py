@@ -55,7 +55,9 @@ def find_originals(
         raise ExportRefused(
             f"{provenance.entry.file}: not the file that the problem's entry point is from; extract the operator again"
         )
-    return _Looking(tree, problem, provenance, moved).all((*dict.fromkeys((*changed, entry.path_in_problem)),))
+    return _Looking(tree, problem, provenance, moved).all(
+        (*dict.fromkeys((*changed, entry.path_in_problem)),)
+    )
 
 
 class _Looking:
@@ -93,7 +95,7 @@ class _Looking:
         if content is not None and sha256(content) == file.sha256:
             return file.path_in_tree
         elsewhere = self._elsewhere(file)
-        if elsewhere and (self._moved or not needed and content is None):
+        if elsewhere and (self._moved or (not needed and content is None)):
             return elsewhere[0]
         if elsewhere:
             raise ExportRefused(

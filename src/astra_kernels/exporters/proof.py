@@ -14,7 +14,7 @@ from astra_kernels.extraction.extract import sources_of
 from astra_kernels.jobs.run_job import run_job
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.describe import describe
-from astra_kernels.records.evaluation import Passed
+from astra_kernels.records.evaluation import Evaluation, Passed
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.workload import Workload
 
@@ -43,6 +43,8 @@ class Engaged:
     inside: bool
     kernels: tuple[str, ...]
     """Mangled names."""
+    blocks: tuple[tuple[int, int, int], ...]
+    """Their threads in a block."""
 
     def as_wanted(self, namespace: str) -> bool:
         """Whether the new kernels ran inside the guard, and the old ones only outside."""
@@ -72,7 +74,11 @@ class Patched:
 
 
 def verify_patched(
-    patched: Patched, problem: Problem, data_root: Path, workloads: tuple[Workload, ...], cache: Path
+    patched: Patched,
+    problem: Problem,
+    data_root: Path,
+    workloads: tuple[Workload, ...],
+    cache: Path,
 ) -> Verified:
     """Takes the operator out of a patched copy again, and judges it.
 
@@ -109,6 +115,7 @@ def _engagement(patched: Patched, outcome: Passed) -> tuple[Proved, tuple[Engage
             dict(row.axes),
             any(r.holds(row.axes) for r in patched.regions) and patched.capability == CAPABILITY,
             tuple(p.kernel for p in row.profiles),
+            tuple(p.block for p in row.profiles),
         )
         for row in rows
     )
@@ -139,7 +146,7 @@ def _judged(
     candidate: Candidate,
     workloads: tuple[Workload, ...],
     cache: Path,
-) -> object:
+) -> Evaluation:
     scratch = Path(tempfile.mkdtemp(prefix="astra-export-"))
     try:
         request = JobRequest(

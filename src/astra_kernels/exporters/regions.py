@@ -80,10 +80,12 @@ def regions(timed: tuple[Timed, ...]) -> tuple[Region, ...]:
     found: list[Region] = []
     for exact, line in sorted(lines.items()):
         run: list[int] = []
-        for size in (*sorted(line), None):
-            if size is not None and line[size]:
+        for size in sorted(line):
+            if line[size]:
                 run.append(size)
             elif run:
                 found.append(Region(exact, axis, run[0], run[-1], tuple(run)))
                 run = []
+        if run:
+            found.append(Region(exact, axis, run[0], run[-1], tuple(run)))
     return tuple(found)

@@ -207,8 +207,6 @@ def sources_of(symbol: str, source: str, at: str | None = None) -> dict[str, str
     operator = find_operator(project, symbol, at)
     toolchain = find_toolchain(os.environ)
     libraries = flashinfer.newer_libraries(project.root, toolchain)
-    preprocessor = Preprocessor(
-        toolchain, _flags(project, operator), operator.binding, libraries
-    )
+    preprocessor = Preprocessor(toolchain, _flags(project, operator), operator.binding, libraries)
     reduced = _reduced(project, operator)
     return collect(project, operator.function.path, reduced, preprocessor).files

@@ -96,6 +96,8 @@ def _names(node: Node) -> frozenset[str]:
         inner = next(
             (c for c in node.children if c.is_named and c.type != "template_parameter_list"), node
         )
+    if inner.type == "linkage_specification":  # of one definition, without braces
+        inner = inner.child_by_field_name("body") or inner
     if inner.type in ("preproc_def", "preproc_function_def", "alias_declaration"):
         return _last(inner.child_by_field_name("name"))
     if inner.type == "function_definition":

@@ -3,13 +3,16 @@
 import dataclasses
 import hashlib
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from astra_kernels.app.runs import read_run
 from astra_kernels.evaluation.local import read_result
 from astra_kernels.evaluation.stage import JobRequest, stage_job
+from astra_kernels.exporters.export import Asked, export
 from astra_kernels.exporters.files import write_problem
 from astra_kernels.importers.problem_dir import load_problem
 from astra_kernels.jobs.run_job import run_job
@@ -134,7 +137,11 @@ def measured(evaluation, ratios, *, low=0.95):
         device="cuda:0 NVIDIA H200",
         workloads=rows,
         geomean=timing(mean),
-        environment={**evaluation.environment, "device_name": "NVIDIA H200", "device_driver": "580.1"},
+        environment={
+            **evaluation.environment,
+            "device_name": "NVIDIA H200",
+            "device_driver": "580.1",
+        },
     )
 
 
@@ -146,7 +153,12 @@ def solution(name, path, symbol, binding, arguments, sources):
         "arguments": arguments,
     }
     return json.dumps(
-        {"name": f"{name}_baseline", "definition": name, "spec": spec, "sources": [{"path": p} for p in sources]}
+        {
+            "name": f"{name}_baseline",
+            "definition": name,
+            "spec": spec,
+            "sources": [{"path": p} for p in sources],
+        }
     )
 
 
@@ -182,3 +194,24 @@ def _make_scale(place: Path, cache):
     evaluation = judged(problem, root, candidate, place / "job", cache)
     assert isinstance(evaluation, Passed), evaluation
     write_run(place / "run", problem, root, candidate, evaluation)
+
+
+@pytest.fixture
+def scale(scale_home, tmp_path):
+    """A copy of the C operator's tree and run."""
+    for name in ("engine", "run"):
+        shutil.copytree(scale_home / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def exported(build_cache):
+    def make(home, tree="engine", **changes):
+        run = read_run(home / "run")
+        asked = Asked(
+            run=home / "run", tree=home / tree, cache=build_cache, version="0.1.0",
+            **{"modelled": True, "out": home / "out", **changes},
+        )  # fmt: skip
+        return export(asked, run.problem, home / "run" / "problem", run.history)
+
+    return make

@@ -99,7 +99,12 @@ def problem_files(tree):
         "workload.jsonl": "".join(json.dumps(w) + "\n" for w in workloads),
         "reference.py": "def run(x, a):\n    return (x * a,)\n\n\ndef reference_fp64(x, a):\n    return (x * a,)\n",
         "baseline/solution.json": solution(
-            "engine_scale", "scale.cu", "engine_scale", "c", arguments, [here for here, _, _ in files]
+            "engine_scale",
+            "scale.cu",
+            "engine_scale",
+            "c",
+            arguments,
+            [here for here, _, _ in files],
         ),
         "baseline/scale.cu": pruned,
         "baseline/common/config.h": CONFIG,

@@ -1,35 +1,9 @@
 """A patch from a finished run: what it changes, what is proved of it, and what is said."""
 
 import json
-import shutil
 import subprocess
 
-import pytest
-
-from astra_kernels.app.runs import read_run
-from astra_kernels.exporters.export import Asked, export
 from tests.exporting.conftest import git, state_of
-
-
-@pytest.fixture
-def scale(scale_home, tmp_path):
-    """A copy of the C operator's tree and run."""
-    for name in ("engine", "run"):
-        shutil.copytree(scale_home / name, tmp_path / name)
-    return tmp_path
-
-
-@pytest.fixture
-def exported(build_cache):
-    def make(home, tree="engine", **changes):
-        run = read_run(home / "run")
-        asked = Asked(
-            run=home / "run", tree=home / tree, out=home / "out", cache=build_cache, version="0.1.0",
-            **{"modelled": True, **changes},
-        )  # fmt: skip
-        return export(asked, run.problem, home / "run" / "problem", run.history)
-
-    return make
 
 
 def test_a_c_operator_with_changed_headers(scale, exported):
@@ -49,7 +23,9 @@ def test_a_c_operator_with_changed_headers(scale, exported):
         assert row["blocks"] == [[512 if row["inside"] else 32, 1, 1]]
     made_file = (scale / "out/files/csrc/scale_astra.cuh").read_text()
     assert made_file.startswith("// SPDX-License-Identifier") and "unused" not in made_file
-    subprocess.run(["git", "apply", str(scale / "out" / "astra.patch")], cwd=scale / "engine", check=True)
+    subprocess.run(
+        ["git", "apply", str(scale / "out" / "astra.patch")], cwd=scale / "engine", check=True
+    )
     said = git(scale / "engine", "status", "--porcelain").split()
     assert said == ["M", "csrc/scale.cu", "??", "csrc/scale_astra.cuh"]
     changed = git(scale / "engine", "diff", "--unified=0").splitlines()

@@ -114,6 +114,7 @@ class _Exporting:
         added = {} if lacking or call is None else dict(tree_files(self._problem, change, call))
         for path in added:
             self._require_new(copy, path)
+        share, seen = self._share(), gpu_engagement(self._asked.engagement, change.namespace)
         patch = diff_of(copy, {**change.files, **added})
         apply(copy, patch)
         verified = self._verify(copy, change, data_root)
@@ -122,7 +123,7 @@ class _Exporting:
             verified.verified,
             verified.engagement,
             run_test(self._asked.test, copy, self._asked.test_seconds),
-            gpu_engagement(self._asked.engagement, change.namespace),
+            seen,
         )
         told = Told(
             problem=self._problem,
@@ -132,7 +133,7 @@ class _Exporting:
             added=tuple(added),
             no_scripts=lacking,
             missing=self._originals.missing,
-            share=self._share(),
+            share=share,
             commands=self._commands(change),
         )
         files = {

@@ -1,0 +1,161 @@
+"""Operators with at::Tensor: the guard reads the tensors, and a test, a benchmark and a check come along."""
+
+import ast
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from astra_kernels.extraction.extract import Wanted, extract
+from astra_kernels.importers.problem_dir import load_problem
+from astra_kernels.records.evaluation import Passed
+from tests.exporting.conftest import (
+    changed,
+    committed,
+    git,
+    judged,
+    measured,
+    provenance,
+    write_run,
+)
+
+TREES = Path(__file__).parents[1] / "extraction" / "trees"
+SOURCE = "csrc/elementwise/activation.cu"
+
+
+@pytest.fixture(scope="session")
+def silu_home(made_once, build_cache):
+    return made_once("exporting-silu", lambda place: _make(place, build_cache))
+
+
+def _make(place, cache):
+    tree = place / "engine"
+    shutil.copytree(TREES / "serving_kernel", tree)
+    package = tree / "python" / "serving_kernel"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (tree / "tests" / "test_silu_and_mul.py").write_text(
+        "import pytest\nimport torch\nimport serving_kernel\n\n\n"
+        "def test_silu():\n    torch.ops.serving_kernel.silu_and_mul(out, x)\n"
+    )
+    committed(tree)
+    made = extract(Wanted("silu_and_mul", str(tree), place / "problem"))
+    function = made.operator.function
+    files = [("activation.cu", SOURCE, False)]
+    files += [(n, f"include/{n}", True) for n in ("launch_macros.h", "serving_ops.h")]
+    entry = (function.qualified, function.path, function.line)
+    written = provenance(tree, "silu_and_mul", entry, files)
+    (made.directory / "provenance.json").write_text(json.dumps(written))
+    problem = load_problem(made.directory)
+    edit = ("activation.cu", "<<<tokens, 256,", "<<<tokens, 512,")
+    candidate = changed(problem, edit)
+    evaluation = judged(problem, made.directory, candidate, place / "job", cache)
+    assert isinstance(evaluation, Passed), evaluation
+    timed = [w.uuid for w in evaluation.workloads if w.timing is not None]
+    ratios = {uuid: 1.4 if index else 0.9 for index, uuid in enumerate(timed)}
+    held = measured(evaluation, ratios)
+    control = dataclasses.replace(measured(evaluation, dict.fromkeys(timed, 1.0)))
+    write_run(place / "run", problem, made.directory, candidate, held, control=control)
+
+
+@pytest.fixture
+def silu(silu_home, tmp_path):
+    for name in ("engine", "run"):
+        shutil.copytree(silu_home / name, tmp_path / name)
+    return tmp_path
+
+
+def test_a_measured_winner(silu, exported, tmp_path):
+    trace = tmp_path / "trace.json"
+    own = {
+        "cat": "kernel",
+        "name": "void (anonymous namespace)::silu_and_mul_kernel<c10::Half>(c10::Half*)",
+        "dur": 25,
+    }
+    other = {"cat": "kernel", "name": "gemm_silu_and_mul_kernel_x", "dur": 75}
+    trace.write_text(json.dumps({"traceEvents": [own, other, {"cat": "cpu_op", "dur": 900}]}))
+    made = exported(
+        silu, modelled=False, trace=trace, test="test -f csrc/elementwise/activation_astra.cuh"
+    )
+    proofs = {p.name: p for p in made.proofs}
+    assert all(p.established for p in made.proofs[:4]), made.proofs
+    assert "could not be checked" in proofs["engagement on a GPU"].said
+    text = (silu / "out/PULL_REQUEST.md").read_text()
+    assert "odelled" not in text.replace("modelled only", "")
+    assert "A/A control" in text and "measured 1.000x" in text
+    assert "25.00%" in text and f"{1 / 0.75:.4f}" in text
+    assert "1.400 [1.330, 1.474]" in text and "| no | no |" in text
+    assert "driver 580.1" in text
+    evidence = json.loads((silu / "out/evidence.json").read_text())
+    assert not evidence["modelled"] and evidence["end_to_end"]["share"] == 0.25
+    patch = (silu / "out/astra.patch").read_text()
+    assert "::confirmed(out, input)) {" in patch
+    assert "input.scalar_type() == at::ScalarType::Half" in patch
+    paths = [x.split(" b/")[1] for x in patch.splitlines() if x.startswith("diff --git")]
+    assert paths == [
+        "benchmarks/bench_silu_and_mul_astra.py",
+        SOURCE,
+        "csrc/elementwise/activation_astra.cuh",
+        "tests/test_silu_and_mul_astra.py",
+    ]
+
+
+def test_the_files_that_come_along(silu, exported):
+    exported(silu, modelled=False)
+    out = silu / "out"
+    test = (out / "files/tests/test_silu_and_mul_astra.py").read_text()
+    benchmark = (out / "files/benchmarks/bench_silu_and_mul_astra.py").read_text()
+    check = (out / "check_engagement.py").read_text()
+    for text in (test, benchmark, check):
+        tree = ast.parse(text)
+        calls = [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Call)]
+        assert any(c.startswith("torch.ops.serving_kernel.silu_and_mul(") for c in calls)
+        assert "import serving_kernel\n" in text
+        sizes = next(
+            ast.literal_eval(n.value)
+            for n in tree.body
+            if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "SIZES"
+        )
+        assert {inside for _, inside in sizes} == {True, False}
+    reference = test[test.index("# What follows is the reference") :]
+    names: dict[str, object] = {}
+    exec(compile(reference, "reference", "exec"), names)
+    (got,) = names["reference_fp64"](np.array([[0.0, 1.0, 2.0, 3.0]]))
+    assert got.shape == (1, 2) and got[0, 0] == 0.0
+
+
+def test_what_a_gpu_showed_is_taken_in(silu, exported, tmp_path):
+    exported(silu, modelled=False)
+    namespace = json.loads((silu / "out/evidence.json").read_text())["namespace"]
+    rows = [
+        {"axes": {"tokens": 1}, "inside": True, "kernels": [f"void {namespace}::k()"]},
+        {"axes": {"tokens": 2}, "inside": False, "kernels": ["void k()"]},
+    ]
+    report = tmp_path / "report.json"
+    for wrong in (False, True):
+        rows[1]["kernels"] = [f"void {namespace}::k()"] if wrong else ["void k()"]
+        report.write_text(json.dumps({"namespace": namespace, "gpu": "NVIDIA H200", "rows": rows}))
+        made = exported(silu, modelled=False, engagement=report, out=tmp_path / f"out-{wrong}")
+        (seen,) = [p for p in made.proofs if p.name == "engagement on a GPU"]
+        assert (seen.established, seen.failed) == (not wrong, wrong)
+
+
+def test_a_test_that_fails_or_hangs_is_said(silu, exported):
+    made = exported(silu, modelled=False, test="echo two tests failed; exit 3")
+    assert made.proofs[3].failed and "two tests failed" in made.proofs[3].said
+    shutil.rmtree(silu / "out")
+    made = exported(silu, modelled=False, test="sleep 60", test_seconds=1.0)
+    assert not made.proofs[3].established and "did not end" in made.proofs[3].said
+
+
+def test_only_the_guard_and_an_include_are_new_in_the_operators_file(silu, exported):
+    exported(silu, modelled=False)
+    git(silu / "engine", "apply", str(silu / "out/astra.patch"))
+    lines = git(silu / "engine", "diff", "--unified=0", "--", SOURCE).splitlines()
+    added = [x[1:] for x in lines if x.startswith("+") and not x.startswith("+++")]
+    assert added[0] == '#include "activation_astra.cuh"'
+    assert [x.strip()[:2] for x in added[1:]] == ["if", "re", "}"]
+    assert not [x for x in lines if x.startswith("-") and not x.startswith("---")]

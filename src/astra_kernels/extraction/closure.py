@@ -45,6 +45,8 @@ class Closure:
     files: dict[str, str]
     origins: dict[str, str]
     notes: list[str] = field(default_factory=list)
+    forwarding: set[str] = field(default_factory=set)
+    """Files that only include another one, which is included under two names."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def collect(
         closure = _textual(project, path, text, preprocessor, path.rpartition("/")[2])
     except _Outside:
         closure = _textual(project, path, text, preprocessor, path)
-    _confirm(closure, preprocessor)
+    _confirm(closure, preprocessor, project.root)
     return closure
 
 
@@ -126,6 +128,7 @@ def _textual(
             if origin in placed and placed[origin] != target:
                 closure.files.setdefault(target, f'#include "{placed[origin]}"\n')
                 closure.origins.setdefault(target, origin)
+                closure.forwarding.add(target)
             elif closure.origins.get(target, origin) != origin:
                 raise UserError(
                     f'"{name}" means {closure.origins[target]} in one file and {origin} in {source}'
@@ -196,7 +199,7 @@ def _needed_includes(project: Project, path: str, text: str, preprocessor: Prepr
     return "\n".join(lines) + "\n"
 
 
-def _confirm(closure: Closure, preprocessor: Preprocessor) -> None:
+def _confirm(closure: Closure, preprocessor: Preprocessor, project: Path) -> None:
     """Keeps the files that the preprocessor read, and says which header is missing."""
     for _ in range(_MOST_MISSING):
         with tempfile.TemporaryDirectory(prefix="astra-extract-") as directory:
@@ -215,7 +218,7 @@ def _confirm(closure: Closure, preprocessor: Preprocessor) -> None:
             )
             if done.returncode == 0:
                 _keep(closure, done.stdout, root)
-                _add_brought(closure, done.stdout, preprocessor)
+                _add_brought(closure, done.stdout, preprocessor, project)
                 return
         lacking = _LACKING.search(done.stderr)
         if lacking is None:
@@ -249,7 +252,7 @@ def _keep(closure: Closure, rule: str, root: Path) -> None:
             closure.origins.pop(name, None)
 
 
-def _add_brought(closure: Closure, rule: str, preprocessor: Preprocessor) -> None:
+def _add_brought(closure: Closure, rule: str, preprocessor: Preprocessor, root: Path) -> None:
     """Copies what was read of the libraries that the project brings along."""
     for word in rule.partition(":")[2].replace("\\\n", " ").split():
         for place in preprocessor.brought:
@@ -257,7 +260,7 @@ def _add_brought(closure: Closure, rule: str, preprocessor: Preprocessor) -> Non
             if path.is_absolute() and path.is_relative_to(place):
                 name = path.relative_to(place).as_posix()
                 closure.files[name] = path.read_text(encoding="utf-8", errors="replace")
-                closure.origins[name] = f"{place.name}/{name}"
+                closure.origins[name] = path.relative_to(root).as_posix()
 
 
 def _missing(closure: Closure, name: str, includer: str) -> None:

@@ -58,6 +58,8 @@ class Preprocessor:
     binding: Binding
     brought: tuple[Path, ...] = ()
     """Include directories of newer CUDA libraries that the project brings along; what is read of them is copied."""
+    newer: tuple[str, ...] = ()
+    """Headers that are to be taken from there if they are included, as the compiler's lack something."""
 
     @property
     def system(self) -> tuple[Path, ...]:
@@ -201,6 +203,7 @@ def _needed_includes(project: Project, path: str, text: str, preprocessor: Prepr
 
 def _confirm(closure: Closure, preprocessor: Preprocessor, project: Path) -> None:
     """Keeps the files that the preprocessor read, and says which header is missing."""
+    brought = _wants(closure, preprocessor.newer)
     for _ in range(_MOST_MISSING):
         with tempfile.TemporaryDirectory(prefix="astra-extract-") as directory:
             root = Path(directory)
@@ -208,7 +211,7 @@ def _confirm(closure: Closure, preprocessor: Preprocessor, project: Path) -> Non
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
             done = subprocess.run(
-                _command(closure, preprocessor),
+                _command(closure, preprocessor, brought),
                 cwd=root,
                 capture_output=True,
                 text=True,
@@ -224,13 +227,23 @@ def _confirm(closure: Closure, preprocessor: Preprocessor, project: Path) -> Non
         if lacking is None:
             said = next((x for x in done.stderr.splitlines() if "error" in x), done.stderr[-300:])
             raise UserError(f"{closure.entry} cannot be preprocessed: {said.strip()}")
-        _missing(closure, lacking[3], posixpath.normpath(lacking[1]))
+        if not brought and any((p / lacking[3]).is_file() for p in preprocessor.brought):
+            brought = True
+        else:
+            _missing(closure, lacking[3], posixpath.normpath(lacking[1]))
     raise UserError(f"{closure.entry}: too many headers are missing")
 
 
-def _command(closure: Closure, preprocessor: Preprocessor) -> Sequence[str]:
+def _wants(closure: Closure, names: tuple[str, ...]) -> bool:
+    """Whether a file includes one of the headers."""
+    texts = map(without_comments, closure.files.values())
+    return any(name in names for text in texts for name in _INCLUDE.findall(text))
+
+
+def _command(closure: Closure, preprocessor: Preprocessor, brought: bool) -> Sequence[str]:
     system = [word for place in preprocessor.system[:1] for word in ("-isystem", str(place))]
-    system += [word for place in preprocessor.brought for word in ("-I", str(place))]
+    if brought:
+        system += [word for place in preprocessor.brought for word in ("-I", str(place))]
     given = [f for f in preprocessor.flags if f.startswith("-D")]
     nvcc = str(preprocessor.toolchain.nvcc)
     return [nvcc, "-M", "-std=c++17", *given, "-I.", *system, "-x", "cu", closure.entry]

@@ -72,8 +72,9 @@ def extract(wanted: Wanted) -> Extracted:
         draft = inferred(operator, wanted.dtype, project)
     flags = _flags(project, operator)
     toolchain = find_toolchain(os.environ)
+    newer = flashinfer.newer_libraries(project.root, toolchain)
     with_libraries = Preprocessor(
-        toolchain, flags, operator.binding, flashinfer.newer_libraries(project.root, toolchain)
+        toolchain, flags, operator.binding, newer, flashinfer.NEWER_USERS if newer else ()
     )
     reduced = _reduced(project, operator)
     preprocessed = _Preprocessed(project, operator, reduced, with_libraries)

@@ -20,6 +20,8 @@ FLAGS = (
 """As its loader gives them to every module."""
 _NEWER = "cuda/__cmath/fast_modulo_division.h"
 """A header that FlashInfer needs, and that CUDA 13.0 does not have."""
+NEWER_USERS = ("cuda/cmath",)
+"""Headers that include it in CUDA 13.1."""
 _TEMPLATE = "activation_templ"
 WRITER = "jit/activation.py"
 """The Python file that writes sources, in the package."""

@@ -18,7 +18,6 @@ from tests.exporting.conftest import (
     git,
     judged,
     measured,
-    provenance,
     write_run,
 )
 
@@ -43,12 +42,6 @@ def _make(place, cache):
     )
     committed(tree)
     made = extract(Wanted("silu_and_mul", str(tree), place / "problem"))
-    function = made.operator.function
-    files = [("activation.cu", SOURCE, False)]
-    files += [(n, f"include/{n}", True) for n in ("launch_macros.h", "serving_ops.h")]
-    entry = (function.qualified, function.path, function.line)
-    written = provenance(tree, "silu_and_mul", entry, files)
-    (made.directory / "provenance.json").write_text(json.dumps(written))
     problem = load_problem(made.directory)
     edit = ("activation.cu", "<<<tokens, 256,", "<<<tokens, 512,")
     candidate = changed(problem, edit)

@@ -1,11 +1,15 @@
 """Operators out of trees that are laid out as frameworks are, and out of FlashInfer's package."""
 
+import hashlib
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from astra_kernels.errors import UserError
+from astra_kernels.errors import ProblemError, UserError
+from astra_kernels.exporters.files import write_problem
 from astra_kernels.extraction.extract import Wanted, extract
 from astra_kernels.importers.problem_dir import load_problem
 
@@ -13,11 +17,11 @@ TREES = Path(__file__).parent / "trees"
 
 
 @pytest.fixture
-def taken(tmp_path, build_cache):
-    """What becomes of a symbol of a tree."""
+def taken(tmp_path, tmp_path_factory, build_cache):
+    """What becomes of a symbol of a tree, which is in no repository."""
 
     def take(symbol, tree, *, check=True, **changes):
-        where = tree if tree == "flashinfer" else str(TREES / tree)
+        where = str(shutil.copytree(TREES / tree, tmp_path_factory.mktemp("trees") / tree))
         return extract(
             Wanted(
                 symbol, where, tmp_path / "made", cache=build_cache if check else None, **changes
@@ -129,3 +133,88 @@ def test_an_existing_directory_is_left_alone(taken, tmp_path):
 def test_neither_directory_nor_package(taken, tmp_path):
     with pytest.raises(UserError, match="no such directory"):
         extract(Wanted("x", "no_such_package_here", tmp_path / "made"))
+
+
+def git(root, *words):
+    """Runs Git with an author of its own."""
+    identity = ("-c", "user.name=tests", "-c", "user.email=tests@example.com")
+    done = subprocess.run(
+        ["git", *identity, "-C", str(root), *words], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path_factory):
+    """A repository with a tree in a subdirectory."""
+    top = tmp_path_factory.mktemp("repository")
+    shutil.copytree(TREES / "engine", top / "engine")
+    git(top, "init", "-q")
+    git(top, "add", ".")
+    git(top, "commit", "-q", "-m", "everything")
+    return top
+
+
+def test_every_copied_file_is_recorded_and_a_run_keeps_it(repository, tmp_path):
+    made = extract(Wanted("rms_norm", str(repository / "engine"), tmp_path / "made"))
+    problem = load_problem(made.directory)
+    found = problem.provenance
+    assert found.commit == git(repository, "rev-parse", "HEAD")
+    assert found.framework == repository.name and found.symbol == "rms_norm"
+    assert {f.path_in_problem for f in found.files} == set(made.files)
+    for file in found.files:
+        original = (repository / file.path_in_tree).read_bytes()
+        assert hashlib.sha256(original).hexdigest() == file.sha256
+        copied = (made.directory / "baseline" / file.path_in_problem).read_bytes()
+        assert file.whole == (copied == original)
+    assert {f.path_in_problem for f in found.files if not f.whole} == {"layernorm_kernels.cu"}
+    line = (repository / found.entry.file).read_text().splitlines()[found.entry.line - 1]
+    assert "void rms_norm(" in line
+    write_problem(problem, tmp_path / "kept")
+    assert load_problem(tmp_path / "kept") == problem
+
+
+def test_changes_that_are_not_committed_are_refused_or_no_commit_is_named(repository, tmp_path):
+    header = repository / "engine/csrc/core/dispatch.h"
+    header.write_text(header.read_text() + "// mine\n")
+    tree = str(repository / "engine")
+    with pytest.raises(UserError, match=r"csrc/core/dispatch\.h; commit them, or .* --dirty"):
+        extract(Wanted("rms_norm", tree, tmp_path / "made"))
+    assert list(tmp_path.iterdir()) == []
+    made = extract(Wanted("rms_norm", tree, tmp_path / "made", dirty=True))
+    assert load_problem(made.directory).provenance.commit is None
+    git(repository, "checkout", "-q", ".")
+    (repository / "engine/csrc/mine.h").write_text("")  # concerns nobody
+    extract(Wanted("rms_norm", tree, tmp_path / "again"))
+
+
+def test_a_tree_that_a_repository_does_not_have_gets_no_commit(repository, tmp_path):
+    (repository / ".gitignore").write_text("vendored/\n")
+    tree = shutil.copytree(repository / "engine", repository / "vendored")
+    made = extract(Wanted("rms_norm", str(tree), tmp_path / "made"))
+    found = load_problem(made.directory).provenance
+    assert found.commit is None and found.framework == "vendored"
+    assert found.entry.file == "csrc/layernorm_kernels.cu"
+
+
+def test_a_damaged_provenance_names_the_file_and_the_field(taken):
+    directory = taken("rms_norm", "engine", check=False).directory
+    path = directory / "provenance.json"
+    found = json.loads(path.read_text())
+    for change, said in (
+        ({"files": found["files"][1:] + found["files"][1:]}, "appears twice"),
+        ({"files": [{**found["files"][0], "sha256": "12"}]}, "sha256"),
+        ({"entry": {**found["entry"], "file": "../x.cu"}}, "entry.file"),
+        (
+            {
+                "files": [
+                    {**f, "path_in_problem": "x/" + f["path_in_problem"]} for f in found["files"]
+                ]
+            },
+            "is no source of the baseline",
+        ),
+    ):
+        path.write_text(json.dumps({**found, **change}))
+        with pytest.raises(ProblemError, match=said) as caught:
+            load_problem(directory)
+        assert "provenance.json" in str(caught.value)

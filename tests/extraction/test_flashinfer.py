@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.flashinfer, pytest.mark.tvm_ffi]
     "symbol",
     [
         "gelu_and_mul",
+        "layernorm",
         "rmsnorm",
         "fused_add_rmsnorm",
         "merge_state",

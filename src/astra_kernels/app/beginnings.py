@@ -33,14 +33,20 @@ def init(
 
 
 def extract(
-    symbol: str, chosen: tuple[str, Path | None, str | None, str], *, check: bool, as_json: bool
+    symbol: str,
+    chosen: tuple[str, Path | None, str | None, str, bool],
+    *,
+    check: bool,
+    as_json: bool,
 ) -> int:
-    """Takes an operator out; `chosen` is the source, the directory, the place and the element type."""
-    source, out, at, dtype = chosen
+    """Takes an operator out; `chosen` is the source, the directory, the place, the element type, and `--dirty`."""
+    source, out, at, dtype, dirty = chosen
     _known(dtype)
     with _cache(check=check) as cache:
         target = out or Path(symbol.rpartition("::")[2])
-        made = extracting.extract(extracting.Wanted(symbol, source, target, at, dtype, cache))
+        made = extracting.extract(
+            extracting.Wanted(symbol, source, target, at, dtype, cache, dirty)
+        )
     said = _Said(
         made.directory, made.operator.function.signature, made.notes, made.trial, made.files
     )

@@ -237,6 +237,7 @@ def extract(
     out: Path | None = None,
     at: str | None = None,
     dtype: str = "float16",
+    dirty: bool = False,
     check: bool = True,
     json: JsonOption = False,
 ) -> int:
@@ -251,11 +252,12 @@ def extract(
         out: Directory to write, which is not there yet; default: the symbol's name.
         at: `FILE:LINE` of the definition, where several have the name.
         dtype: Element type where the source leaves it open: float16, bfloat16 or float32.
+        dirty: Take files that are not as the repository's commit has them; no commit is named then.
         check: Try the problem on a simulated device, and compare the reference with the kernel.
     """
     from astra_kernels.app import beginnings
 
-    return beginnings.extract(symbol, (from_, out, at, dtype), check=check, as_json=json)
+    return beginnings.extract(symbol, (from_, out, at, dtype, dirty), check=check, as_json=json)
 
 
 @app.command

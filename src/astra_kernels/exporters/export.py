@@ -29,7 +29,7 @@ from astra_kernels.exporters.python_call import python_call
 from astra_kernels.exporters.scripts import ENGAGEMENT, engagement_script, tree_files, unable
 from astra_kernels.exporters.trace import Share, share_of
 from astra_kernels.exporters.winner import Winner, winner_of
-from astra_kernels.extraction.project import open_project
+from astra_kernels.extraction.opening import open_project
 from astra_kernels.extraction.syntax import functions
 from astra_kernels.records.history import History
 from astra_kernels.records.problem import Problem

@@ -21,17 +21,15 @@ _PLAIN = ("-c", "core.autocrlf=false", "-c", "core.quotePath=false", "-c", "core
 
 @dataclass(frozen=True)
 class Tree:
-    """A directory in a git repository: its root, or one below."""
+    """A git repository with its working tree."""
 
     root: Path
-    """As the user gave it; paths are relative to it."""
-    prefix: str
-    """Of the root below the top of the repository, with a slash at its end; "" where it is the top."""
+    """Its top; paths are relative to it."""
     commit: str
 
     @staticmethod
     def open(root: Path) -> Tree:
-        """The tree at `root`.
+        """The repository that `root` is in.
 
         Raises:
             ExportRefused: it is no git repository, or has no commit.
@@ -46,7 +44,7 @@ class Tree:
         commit = git(root, "rev-parse", "--verify", "--quiet", "HEAD", check=False).strip()
         if not commit:
             raise ExportRefused(f"--to {root}: the repository has no commit yet")
-        return Tree(root.resolve(), git(root, "rev-parse", "--show-prefix").strip(), commit)
+        return Tree(Path(git(root, "rev-parse", "--show-toplevel").strip()).resolve(), commit)
 
     def changed(self, paths: tuple[str, ...]) -> tuple[str, ...]:
         """Those of `paths` that differ from the commit, in the index or the working tree; untracked ones too."""
@@ -71,12 +69,12 @@ class Tree:
 
     @contextmanager
     def copy(self, directory: Path) -> Iterator[Path]:
-        """A clone of the commit in `directory`, which is removed afterwards; yields the root's place in it."""
-        top = git(self.root, "rev-parse", "--show-toplevel").strip()
-        git(directory.parent, "clone", "--quiet", "--shared", "--template=", top, str(directory))
+        """A clone of the commit in `directory`, which is removed afterwards."""
+        where = (str(self.root), str(directory))
+        git(directory.parent, "clone", "--quiet", "--shared", "--template=", *where)
         try:
             git(directory, "checkout", "--quiet", "--detach", self.commit)
-            yield directory / self.prefix
+            yield directory
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 

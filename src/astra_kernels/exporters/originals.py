@@ -11,6 +11,8 @@ from astra_kernels.exporters.git import Tree, sha256
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.provenance import OriginalFile, Provenance
 
+_SOURCES = (".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp", ".inl")
+
 
 @dataclass(frozen=True)
 class Originals:
@@ -49,6 +51,11 @@ def find_originals(
         raise ExportRefused(
             f"{unknown[0]}: changed or added by the candidate, but no file of {provenance.framework} is known as its "
             "original; only what the operator's own files hold can be exported"
+        )
+    if not provenance.entry.file.endswith(_SOURCES):
+        raise ExportRefused(
+            f"{provenance.entry.file}: writes the operator's source when it runs, so there is no file that a guard could "
+            "be put into; change what it writes by hand"
         )
     entry = known.get(problem.spec.entry_file)
     if entry is None or entry.path_in_tree != provenance.entry.file:

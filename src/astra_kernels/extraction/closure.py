@@ -45,6 +45,8 @@ class Closure:
     files: dict[str, str]
     origins: dict[str, str]
     notes: list[str] = field(default_factory=list)
+    forwarding: set[str] = field(default_factory=set)
+    """Files that only include another one, which is included under two names."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Preprocessor:
     binding: Binding
     brought: tuple[Path, ...] = ()
     """Include directories of newer CUDA libraries that the project brings along; what is read of them is copied."""
+    newer: tuple[str, ...] = ()
+    """Headers that are to be taken from there if they are included, as the compiler's lack something."""
 
     @property
     def system(self) -> tuple[Path, ...]:
@@ -99,7 +103,7 @@ def collect(
         closure = _textual(project, path, text, preprocessor, path.rpartition("/")[2])
     except _Outside:
         closure = _textual(project, path, text, preprocessor, path)
-    _confirm(closure, preprocessor)
+    _confirm(closure, preprocessor, project.root)
     return closure
 
 
@@ -126,6 +130,7 @@ def _textual(
             if origin in placed and placed[origin] != target:
                 closure.files.setdefault(target, f'#include "{placed[origin]}"\n')
                 closure.origins.setdefault(target, origin)
+                closure.forwarding.add(target)
             elif closure.origins.get(target, origin) != origin:
                 raise UserError(
                     f'"{name}" means {closure.origins[target]} in one file and {origin} in {source}'
@@ -196,8 +201,9 @@ def _needed_includes(project: Project, path: str, text: str, preprocessor: Prepr
     return "\n".join(lines) + "\n"
 
 
-def _confirm(closure: Closure, preprocessor: Preprocessor) -> None:
+def _confirm(closure: Closure, preprocessor: Preprocessor, project: Path) -> None:
     """Keeps the files that the preprocessor read, and says which header is missing."""
+    brought = _wants(closure, preprocessor.newer)
     for _ in range(_MOST_MISSING):
         with tempfile.TemporaryDirectory(prefix="astra-extract-") as directory:
             root = Path(directory)
@@ -205,7 +211,7 @@ def _confirm(closure: Closure, preprocessor: Preprocessor) -> None:
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).write_text(text)
             done = subprocess.run(
-                _command(closure, preprocessor),
+                _command(closure, preprocessor, brought),
                 cwd=root,
                 capture_output=True,
                 text=True,
@@ -215,19 +221,29 @@ def _confirm(closure: Closure, preprocessor: Preprocessor) -> None:
             )
             if done.returncode == 0:
                 _keep(closure, done.stdout, root)
-                _add_brought(closure, done.stdout, preprocessor)
+                _add_brought(closure, done.stdout, preprocessor, project)
                 return
         lacking = _LACKING.search(done.stderr)
         if lacking is None:
             said = next((x for x in done.stderr.splitlines() if "error" in x), done.stderr[-300:])
             raise UserError(f"{closure.entry} cannot be preprocessed: {said.strip()}")
-        _missing(closure, lacking[3], posixpath.normpath(lacking[1]))
+        if not brought and any((p / lacking[3]).is_file() for p in preprocessor.brought):
+            brought = True
+        else:
+            _missing(closure, lacking[3], posixpath.normpath(lacking[1]))
     raise UserError(f"{closure.entry}: too many headers are missing")
 
 
-def _command(closure: Closure, preprocessor: Preprocessor) -> Sequence[str]:
+def _wants(closure: Closure, names: tuple[str, ...]) -> bool:
+    """Whether a file includes one of the headers."""
+    texts = map(without_comments, closure.files.values())
+    return any(name in names for text in texts for name in _INCLUDE.findall(text))
+
+
+def _command(closure: Closure, preprocessor: Preprocessor, brought: bool) -> Sequence[str]:
     system = [word for place in preprocessor.system[:1] for word in ("-isystem", str(place))]
-    system += [word for place in preprocessor.brought for word in ("-I", str(place))]
+    if brought:
+        system += [word for place in preprocessor.brought for word in ("-I", str(place))]
     given = [f for f in preprocessor.flags if f.startswith("-D")]
     nvcc = str(preprocessor.toolchain.nvcc)
     return [nvcc, "-M", "-std=c++17", *given, "-I.", *system, "-x", "cu", closure.entry]
@@ -249,7 +265,7 @@ def _keep(closure: Closure, rule: str, root: Path) -> None:
             closure.origins.pop(name, None)
 
 
-def _add_brought(closure: Closure, rule: str, preprocessor: Preprocessor) -> None:
+def _add_brought(closure: Closure, rule: str, preprocessor: Preprocessor, root: Path) -> None:
     """Copies what was read of the libraries that the project brings along."""
     for word in rule.partition(":")[2].replace("\\\n", " ").split():
         for place in preprocessor.brought:
@@ -257,7 +273,7 @@ def _add_brought(closure: Closure, rule: str, preprocessor: Preprocessor) -> Non
             if path.is_absolute() and path.is_relative_to(place):
                 name = path.relative_to(place).as_posix()
                 closure.files[name] = path.read_text(encoding="utf-8", errors="replace")
-                closure.origins[name] = f"{place.name}/{name}"
+                closure.origins[name] = path.relative_to(root).as_posix()
 
 
 def _missing(closure: Closure, name: str, includer: str) -> None:

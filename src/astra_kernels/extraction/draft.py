@@ -190,7 +190,7 @@ _TYPES = {types}
 
 
 def _element(name):
-    if name in ("float16", "float32", "float64", "int8", "int32", "int64", "bool"):
+    if name in ("float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool"):
         return np.dtype(name)
     import ml_dtypes
 

@@ -11,17 +11,19 @@ from astra_kernels.extraction import flashinfer
 from astra_kernels.extraction.closure import Closure, Preprocessor, collect
 from astra_kernels.extraction.draft import Draft, from_kind
 from astra_kernels.extraction.finding import Operator, find_operator
-from astra_kernels.extraction.project import Project, open_project
+from astra_kernels.extraction.opening import open_project
+from astra_kernels.extraction.origin import licence_texts, provenance_of, told
+from astra_kernels.extraction.project import Project
 from astra_kernels.extraction.pruning import pruned
 from astra_kernels.extraction.trial import Trial, tried
 from astra_kernels.extraction.writing import (
-    PROVENANCE,
+    READABLE_PROVENANCE,
     Baseline,
     free,
-    licences,
     remove,
     write_problem,
 )
+from astra_kernels.importers.problem_dir import PROVENANCE
 from astra_kernels.languages.cuda.toolchain import find_toolchain
 
 
@@ -36,6 +38,8 @@ class Wanted:
     dtype: str = "float16"
     cache: Path | None = None
     """Where builds of the trial are kept; None skips the trial."""
+    dirty: bool = False
+    """Takes files that are not as the repository's commit has them."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,9 @@ def extract(wanted: Wanted) -> Extracted:
         draft = inferred(operator, wanted.dtype, project)
     flags = _flags(project, operator)
     toolchain = find_toolchain(os.environ)
+    newer = flashinfer.newer_libraries(project.root, toolchain)
     with_libraries = Preprocessor(
-        toolchain, flags, operator.binding, flashinfer.newer_libraries(project.root, toolchain)
+        toolchain, flags, operator.binding, newer, flashinfer.NEWER_USERS if newer else ()
     )
     reduced = _reduced(project, operator)
     preprocessed = _Preprocessed(project, operator, reduced, with_libraries)
@@ -105,7 +110,12 @@ def _tried(wanted: Wanted, what: _Preprocessed, draft: Draft) -> Extracted:
 def _written(wanted: Wanted, what: _Preprocessed, draft: Draft, closure: Closure) -> Extracted:
     operator, project = what.operator, what.project
     baseline = _baseline(operator, closure, what.preprocessor.flags)
-    texts = {PROVENANCE: _provenance(project, operator, closure), **licences(project.root)}
+    provenance = provenance_of(project, operator, closure, dirty=wanted.dirty)
+    texts = {
+        **licence_texts(project),
+        PROVENANCE: provenance.model_dump_json(indent=2) + "\n",
+        READABLE_PROVENANCE: told(project, provenance, closure),
+    }
     write_problem(wanted.out, baseline, draft, texts)
     return _settled(wanted, (operator, closure, draft), (baseline, texts))
 
@@ -166,34 +176,9 @@ def _reduced(project: Project, operator: Operator) -> str:
 
 def _flags(project: Project, operator: Operator) -> tuple[str, ...]:
     given = project.flags(operator.function.path)
-    if project.provenance.name.startswith("flashinfer"):
+    if project.release.name.startswith("flashinfer"):
         given = (*flashinfer.FLAGS, *given)
     return tuple(dict.fromkeys(given))
-
-
-def _provenance(project: Project, operator: Operator, closure: Closure) -> str:
-    lines = [
-        f"# {operator.symbol}",
-        "",
-        f"From {project.provenance}, `{operator.function.place}`.",
-        "",
-    ]
-    lines += ["| file here | file there |", "|---|---|"]
-    lines += [
-        f"| {n} | {closure.origins.get(n, 'written by Astra')} |" for n in sorted(closure.files)
-    ]
-    lines += [
-        "",
-        "The entry file holds the definitions only that the operator needs; other files are whole.",
-    ]
-    if closure.entry in closure.files and closure.origins[closure.entry] in project.generated:
-        lines += ["The entry file is written by the project's own Python code when it runs."]
-    lines += [
-        "",
-        "Licences are those of the files' heads, and of the licence files here, if any.",
-        "",
-    ]
-    return "\n".join([*lines, *closure.notes, ""])
 
 
 def sources_of(symbol: str, source: str, at: str | None = None) -> dict[str, str]:
@@ -206,7 +191,9 @@ def sources_of(symbol: str, source: str, at: str | None = None) -> dict[str, str
     project = open_project(source)
     operator = find_operator(project, symbol, at)
     toolchain = find_toolchain(os.environ)
-    libraries = flashinfer.newer_libraries(project.root, toolchain)
-    preprocessor = Preprocessor(toolchain, _flags(project, operator), operator.binding, libraries)
+    newer = flashinfer.newer_libraries(project.root, toolchain)
+    users = flashinfer.NEWER_USERS if newer else ()
+    flags = _flags(project, operator)
+    preprocessor = Preprocessor(toolchain, flags, operator.binding, newer, users)
     reduced = _reduced(project, operator)
     return collect(project, operator.function.path, reduced, preprocessor).files

@@ -139,4 +139,6 @@ def _unknown(project: Project, symbol: str, at: str | None) -> str:
     if not project.units:
         return f"{symbol}: there is no CUDA source below {project.root}"
     advice = f"; near names: {', '.join(near)}" if near else ""
-    return f"{symbol}: no operator, function or kernel of this name in {project.provenance.name}{advice}"
+    return (
+        f"{symbol}: no operator, function or kernel of this name in {project.release.name}{advice}"
+    )

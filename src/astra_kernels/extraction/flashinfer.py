@@ -20,12 +20,23 @@ FLAGS = (
 """As its loader gives them to every module."""
 _NEWER = "cuda/__cmath/fast_modulo_division.h"
 """A header that FlashInfer needs, and that CUDA 13.0 does not have."""
+NEWER_USERS = ("cuda/cmath",)
+"""Headers that include it in CUDA 13.1."""
 _TEMPLATE = "activation_templ"
+WRITER = "jit/activation.py"
+"""The Python file that writes sources, in the package."""
+MOVED = (
+    ("data/csrc/", "csrc/"),
+    ("data/include/", "include/"),
+    ("data/cccl/", "3rdparty/cccl/"),
+    ("data/", "3rdparty/"),
+)
+"""Where the package's files are in FlashInfer's repository."""
 
 
 def generated_sources(package: Path) -> dict[str, str]:
     """The activations, by path: FlashInfer fills a template when they are first called."""
-    path = package / "jit" / "activation.py"
+    path = package / WRITER
     if not path.is_file():
         return {}
     texts = {
@@ -51,6 +62,12 @@ def generated_sources(package: Path) -> dict[str, str]:
         for name, text in functions.items()
         if text is not None
     }
+
+
+def writer_line(package: Path) -> int:
+    """The line of the template that the activations are made of."""
+    lines = (package / WRITER).read_text(encoding="utf-8").splitlines()
+    return next(i for i, line in enumerate(lines, start=1) if line.startswith(_TEMPLATE))
 
 
 def newer_libraries(package: Path, toolchain: Toolchain) -> tuple[Path, ...]:

@@ -14,7 +14,7 @@ from astra_kernels.extraction.finding import Operator, find_operator
 from astra_kernels.extraction.inferred import draft_of
 from astra_kernels.extraction.launcher import launcher
 from astra_kernels.extraction.pointers import pointer_shapes
-from astra_kernels.extraction.project import Project, Provenance
+from astra_kernels.extraction.project import Project, Release
 from astra_kernels.extraction.signature import slots
 from astra_kernels.extraction.stub import stub
 from astra_kernels.extraction.syntax import Function, functions
@@ -59,7 +59,7 @@ def init(wanted: Beginning) -> Begun:
         raise UserError(f"{wanted.source}: no such file")
     text = wanted.source.read_bytes().decode(errors="replace")
     root = wanted.source.resolve().parent
-    project = Project(root, Provenance(wanted.source.name))
+    project = Project(root, Release(wanted.source.name))
     alone = _Alone(project, wanted.source.name, text)
     name = wanted.entry or _only_entry(alone)
     operator = find_operator(alone.project, name)
@@ -96,7 +96,7 @@ class _Alone:
     """A project of which only one file counts for entry points."""
 
     def __init__(self, project: Project, name: str, text: str) -> None:
-        self.project = Project(project.root, project.provenance)
+        self.project = Project(project.root, project.release)
         self.project.__dict__["units"] = {name: text}
         self.functions = tuple(functions(text, name))
 
@@ -117,7 +117,7 @@ def _only_entry(alone: _Alone) -> str:
             listed = "".join(f"\n  {f.place}  {f.signature}" for f in group)
             raise UserError(f"several entry points; choose one with --entry NAME:{listed}")
     raise UserError(
-        f"{alone.project.provenance.name}: no launcher and no __global__ kernel in this file"
+        f"{alone.project.release.name}: no launcher and no __global__ kernel in this file"
     )
 
 

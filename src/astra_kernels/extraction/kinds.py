@@ -262,10 +262,10 @@ KINDS: tuple[Kind, ...] = (
         functions=r"packbits",
         op_type="quantization",
         reference="packbits",
-        says="Eight booleans to a byte, the first in the highest bit; bytes are int8 here.",
+        says="Eight booleans to a byte, the first in the highest bit.",
         tensors={
             "x": Tensor(("x", "input"), ("elements",), "bool"),
-            "y": _out("y", "output", "out", shape=("bytes",), dtype="int8"),
+            "y": _out("y", "output", "out", shape=("bytes",), dtype="uint8"),
         },
         axes={"elements": _var(1 << 22), "bytes": _expr("ceil_div(elements, 8)")},
         sizes=({"elements": 1}, {"elements": 1031}, {"elements": 65536}, {"elements": 1048576}),

@@ -1,18 +1,13 @@
-"""Where sources come from: a directory, or an installed package that brings them."""
+"""A tree of sources: its files, and what its build files and Python code say about them."""
 
 from __future__ import annotations
 
 import ast
-import importlib.metadata
-import importlib.util
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-
-from astra_kernels.errors import UserError
 
 SOURCES = frozenset({".cu", ".cuh", ".h", ".hpp", ".hxx", ".cpp", ".cc", ".inl", ".inc"})
 UNITS = frozenset({".cu", ".cpp", ".cc", ".cuh"})
@@ -24,7 +19,7 @@ _FLAG_FILES = ("setup.py", "CMakeLists.txt", "pyproject.toml", "setup.cfg")
 
 
 @dataclass(frozen=True)
-class Provenance:
+class Release:
     """Where the sources are from, as far as they say."""
 
     name: str
@@ -41,9 +36,17 @@ class Project:
     """A tree of sources."""
 
     root: Path
-    provenance: Provenance
+    release: Release
     generated: dict[str, str] = field(default_factory=dict)
     """Text of sources that the project writes when it runs, by the path they are given here."""
+    licences: tuple[Path, ...] = ()
+    """Its licence files, the most important one first."""
+    prefix: str = ""
+    """Of the root in the framework's repository."""
+    moved: tuple[tuple[str, str], ...] = ()
+    """Beginnings of paths that are other ones in the repository."""
+    repository: bool = False
+    """Whether the root lies in a Git repository that has its files."""
 
     @cached_property
     def files(self) -> tuple[str, ...]:
@@ -62,6 +65,13 @@ class Project:
         if path in self.generated:
             return self.generated[path]
         return (self.root / path).read_bytes().decode(errors="replace")
+
+    def in_repository(self, path: str) -> str:
+        """The path that a file has in the framework's repository."""
+        for here, there in self.moved:
+            if path.startswith(here):
+                return there + path.removeprefix(here)
+        return self.prefix + path
 
     @cached_property
     def units(self) -> dict[str, str]:
@@ -108,88 +118,3 @@ class Project:
 def _strings(node: ast.AST) -> list[str]:
     constants = (n for n in ast.walk(node) if isinstance(n, ast.Constant))
     return [n.value for n in constants if isinstance(n.value, str)]
-
-
-def open_project(where: str) -> Project:
-    """The sources at `where`: a directory, or the name of an installed package.
-
-    Raises:
-        UserError: there is neither.
-    """
-    path = Path(where)
-    if path.is_dir():
-        root = path.resolve()
-        return Project(root, Provenance(root.name, _version(root), _commit(root)))
-    name = where.replace("-", "_")
-    module = name if name.isidentifier() else ""
-    if not _package_root(module):
-        module = _module_of(where)
-    found = _package_root(module)
-    if not found:
-        raise UserError(
-            f"--from {where}: no such directory, and no package of this name is installed"
-        )
-    names = importlib.metadata.packages_distributions().get(module, [where])
-    version = importlib.metadata.version(names[0])
-    provenance = Provenance(names[0], version, _stated_commit(found))
-    from astra_kernels.extraction.flashinfer import generated_sources
-
-    return Project(found, provenance, generated_sources(found) if module == "flashinfer" else {})
-
-
-def _package_root(module: str) -> Path | None:
-    """The directory of a package, which is not imported."""
-    spec = importlib.util.find_spec(module) if module else None
-    places = spec.submodule_search_locations if spec else None
-    return Path(next(iter(places))) if places else None
-
-
-def _module_of(distribution: str) -> str:
-    by_module = importlib.metadata.packages_distributions()
-    wanted = distribution.lower().replace("_", "-")
-    return next(
-        (
-            m
-            for m, names in by_module.items()
-            if wanted in [n.lower().replace("_", "-") for n in names]
-        ),
-        "",
-    )
-
-
-def _stated_commit(root: Path) -> str:
-    for name in ("_build_meta.py", "_version.py", "version.py"):
-        path = root / name
-        if path.is_file():
-            found = re.search(
-                r"commit\w*\s*=\s*['\"]([0-9a-f]{7,40})", path.read_text(errors="replace")
-            )
-            if found:
-                return found[1]
-    return ""
-
-
-def _version(root: Path) -> str:
-    for place in (root, root.parent):
-        path = place / "pyproject.toml"
-        if path.is_file():
-            found = re.search(
-                r'^version\s*=\s*"([^"]+)"', path.read_text(errors="replace"), re.MULTILINE
-            )
-            if found:
-                return found[1]
-    return ""
-
-
-def _commit(root: Path) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""

@@ -28,10 +28,10 @@ _POINTED = {
     "long": "int64",
     "int16_t": "int16",
     "int8_t": "int8",
-    "uint8_t": "int8",
+    "uint8_t": "uint8",
     "bool": "bool",
 }
-"""Astra's element types; unsigned ones are passed as signed ones of the same size."""
+"""Astra's element types; wider unsigned ones are passed as signed ones of the same size."""
 _FLOATS = ("float", "double")
 _INTEGERS = re.compile(r"(?:unsigned )?(?:int|long|size_t|u?int(?:32|64)_t)(?: int| long)*")
 _OUT = re.compile(

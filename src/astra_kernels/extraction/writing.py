@@ -13,8 +13,7 @@ from astra_kernels.extraction.draft import Draft
 from astra_kernels.extraction.finding import Binding
 from astra_kernels.importers.problem_dir import load_problem
 
-PROVENANCE = "PROVENANCE.md"
-_LICENCES = ("LICENSE*", "LICENCE*", "NOTICE*", "COPYING*")
+READABLE_PROVENANCE = "PROVENANCE.md"
 
 
 @dataclass(frozen=True)
@@ -138,19 +137,6 @@ def _solution(baseline: Baseline, draft: Draft) -> dict[str, object]:
         "spec": spec,
         "sources": [{"path": path} for path in sorted(baseline.sources)],
     }
-
-
-def licences(root: Path) -> dict[str, str]:
-    """Licence files of a project, by name."""
-    found: dict[str, str] = {}
-    for place in (root, root.parent):
-        for pattern in _LICENCES:
-            for path in sorted(place.glob(pattern)):
-                if path.is_file() and path.name not in found:
-                    found[path.name] = path.read_text(encoding="utf-8", errors="replace")
-        if found:
-            break
-    return found
 
 
 def remove(directory: Path) -> None:

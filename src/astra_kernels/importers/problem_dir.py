@@ -4,8 +4,8 @@ PROBLEM/
   definition.json
   workload.jsonl            one Workload, or one Trace that holds one, a line
   reference.py              unless definition.json embeds the reference
+  provenance.json           where the baseline was taken from, if `astra extract` did it
   baseline/solution.json    with real source files beside it; or `--baseline FILE::function`
-  provenance.json           where the baseline was taken out of, if it was
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from astra_kernels.records.workload import SafetensorsInput, Workload
 
 _Record = TypeVar("_Record", bound=BaseModel)
 _MAX_FILE_BYTES = 64 << 20
+PROVENANCE = "provenance.json"
 _NO_REFERENCE = '"""No reference: outputs are compared with those of the original kernel."""\n'
 
 
@@ -48,6 +49,7 @@ def load_problem(directory: Path, baseline: str | None = None) -> Problem:
     definition = _parse(Definition, directory / "definition.json")
     workloads = _load_workloads(directory, definition)
     spec, candidate = _load_baseline(directory, definition, baseline)
+    origin = directory / PROVENANCE
     reference, notes = _load_reference(directory, definition)
     try:
         return Problem(
@@ -58,7 +60,9 @@ def load_problem(directory: Path, baseline: str | None = None) -> Problem:
             spec=spec,
             baseline=candidate,
             data=_data_files(directory, workloads),
-            provenance=_provenance(directory / "provenance.json"),
+            provenance=_parse(Provenance, origin)
+            if origin.is_file() and baseline is None
+            else None,
         )
     except ValidationError as error:
         raise ProblemError(f"{directory}: {_first_error(error)}") from None
@@ -242,10 +246,6 @@ def _data_files(directory: Path, workloads: tuple[Workload, ...]) -> tuple[DataF
                 DataFile(path=name, sha256=hashlib.file_digest(stream, "sha256").hexdigest())
             )
     return tuple(files)
-
-
-def _provenance(path: Path) -> Provenance | None:
-    return _parse(Provenance, path) if path.is_file() else None
 
 
 def _parse(record: type[_Record], path: Path) -> _Record:

@@ -105,9 +105,7 @@ def make_change(
     function = host_function(problem, sources)
     guard = make_guard(problem, function, found, capability_of(winner.gpu))
     changed = changed_files(problem, winner)
-    parts = namespaced(
-        sources, moved_files(sources, changed, entry), namespace, function.name
-    )
+    parts = namespaced(sources, moved_files(sources, changed, entry), namespace, function.name)
     stem = posixpath.splitext(originals.entry)[0]
     new_path = f"{stem}_astra.cuh"
     scope = f"::{namespace}::{function.namespace}::" if function.namespace else f"::{namespace}::"

@@ -85,7 +85,10 @@ def export(asked: Asked, problem: Problem, data_root: Path, history: History) ->
     tree = Tree.open(asked.tree)
     _require_free(asked.out, tree)
     originals = find_originals(tree, problem, changed_files(problem, winner), moved=asked.moved)
-    with tempfile.TemporaryDirectory(prefix="astra-export-") as name, tree.copy(Path(name) / "copy") as copy:
+    with (
+        tempfile.TemporaryDirectory(prefix="astra-export-") as name,
+        tree.copy(Path(name) / "copy") as copy,
+    ):
         return _Exporting(asked, problem, winner, tree, originals).all(copy, data_root)
 
 

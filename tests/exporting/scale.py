@@ -40,14 +40,25 @@ CONFIG = """\
 
 #endif  // ENGINE_CONFIG_H_
 """
+DETAIL = """\
+#pragma once
+
+namespace engine {
+
+__device__ inline float times(float a, float b) { return a * b; }
+
+}  // namespace engine
+"""
 ELEMENT = """\
 #pragma once
 
 #include <cstdint>
 
+#include "detail.cuh"
+
 namespace engine {
 
-__device__ inline float scaled(float x, float a) { return a * x; }
+__device__ inline float scaled(float x, float a) { return times(a, x); }
 __device__ inline float unused(float x) { return x; }
 
 }  // namespace engine
@@ -56,11 +67,12 @@ TREE = {
     "csrc/scale.cu": OPERATOR,
     "csrc/common/config.h": CONFIG,
     "csrc/common/element.cuh": ELEMENT,
+    "csrc/common/detail.cuh": DETAIL,
     "README.md": "An engine.\\n",
 }
 EDITS = (
     ("common/config.h", "ENGINE_THREADS 32", "ENGINE_THREADS 512"),
-    ("common/element.cuh", "return a * x;", "return x * a;"),
+    ("common/element.cuh", "times(a, x)", "times(x, a)"),
 )
 """The macro decides the speed; the helper's text differs, so two of its name must not meet."""
 SIZES = ((4, 8192), (16, 8192), (64, 8192), (64, 16), (7, 1001))
@@ -90,6 +102,7 @@ def problem_files(tree):
         ("scale.cu", "csrc/scale.cu", False),
         ("common/config.h", "csrc/common/config.h", True),
         ("common/element.cuh", "csrc/common/element.cuh", True),
+        ("common/detail.cuh", "csrc/common/detail.cuh", True),
     ]
     arguments = [
         "y", "x", "a", {"name": "rows", "ctype": "int32"}, {"name": "columns", "ctype": "int32"}, "stream",
@@ -109,6 +122,7 @@ def problem_files(tree):
         "baseline/scale.cu": pruned,
         "baseline/common/config.h": CONFIG,
         "baseline/common/element.cuh": ELEMENT,
+        "baseline/common/detail.cuh": DETAIL,
         "provenance.json": json.dumps(
             provenance(tree, "engine_scale", ("engine_scale", "csrc/scale.cu", line), files)
         ),

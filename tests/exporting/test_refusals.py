@@ -94,7 +94,7 @@ def test_uncommitted_changes_of_a_file_concerned_only(refused, scale, exported):
 
 
 def test_a_file_that_was_changed_since_is_named_with_how_much(refused, scale):
-    edit(scale, "csrc/common/element.cuh", "a * x", "a * x * 1.0f")
+    edit(scale, "csrc/common/element.cuh", "times(a, x)", "times(a, x) * 1.0f")
     git(scale / "engine", "commit", "--quiet", "--all", "--message", "changed")
     assert (
         "csrc/common/element.cuh: was changed since the operator was taken out (+1 -1 lines)"
@@ -153,7 +153,9 @@ def test_an_export_that_is_applied_already(scale, refused):
 
 
 def test_a_winner_that_fails_in_the_patched_tree(scale, refused):
-    rewritten(scale, (sources.EDITS[0], ("common/element.cuh", "a * x", "a * x * 1.25f")))
+    rewritten(
+        scale, (sources.EDITS[0], ("common/element.cuh", "times(a, x)", "times(a, x) * 1.25f"))
+    )
     assert "(verified): incorrect" in refused(NothingToExport)
 
 

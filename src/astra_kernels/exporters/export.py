@@ -20,6 +20,7 @@ from astra_kernels.exporters.change import (
 )
 from astra_kernels.exporters.evidence import evidence
 from astra_kernels.exporters.git import Tree, text_in
+from astra_kernels.exporters.namespaced import moved_files
 from astra_kernels.exporters.new_file import Origin
 from astra_kernels.exporters.originals import Originals, find_originals
 from astra_kernels.exporters.own_test import gpu_engagement, run_test
@@ -196,6 +197,11 @@ class _Exporting:
         how = f"measured on {winner.gpu}"
         if winner.modelled:
             how = f"times are modelled for {winner.gpu}, nothing was measured"
+        moved = moved_files(
+            winner.candidate.sources,
+            changed_files(self._problem, winner),
+            self._problem.spec.entry_file,
+        )
         commit = f", commit {provenance.commit}" if provenance.commit else ""
         return Origin(
             (
@@ -206,7 +212,7 @@ class _Exporting:
                 f"{how}; {winner.remeasured.at[:10]}.",
                 f"Derived from {provenance.framework} {provenance.version or ''}".rstrip()
                 + f"{commit}:",
-                *(f"  {path}" for path in sorted(set(self._originals.places.values()))),
+                *(f"  {self._originals.places[path]}" for path in moved),
             )
         )
 

@@ -63,6 +63,8 @@ class Guard:
     """C++ expression of the device's index."""
     words: tuple[str, ...]
     """What is asked for besides the sizes."""
+    constants: tuple[str, ...]
+    """Conditions on parameters that have the same value in every workload; C++."""
 
     def text(self) -> str:
         """The definition of `confirmed`."""
@@ -152,6 +154,7 @@ class _Making:
         conditions = [c for a, p in self._pairs for c in self._about(a, p)]
         conditions += self._sizes()
         conditions += self._domains()
+        constants = tuple(self._constant())
         wanted = {n for r in regions for n in (*dict(r.exact), r.axis) if n}
         for name in sorted(wanted):
             if name not in self._values:
@@ -168,7 +171,8 @@ class _Making:
             regions,
             capability,
             self._device(),
-            self._words(),
+            (*self._words(), *(f"`{c}`" for c in constants)),
+            constants,
         )
 
     def _about(self, argument: Argument, parameter: Parameter) -> Iterator[str]:
@@ -278,6 +282,15 @@ class _Making:
             return f"{_value(first)}.get_device()"
         return f"{_value(first)}.device().device_id"
 
+    def _constant(self) -> Iterator[str]:
+        """Conditions on parameters that have one value in all workloads."""
+        for argument, parameter in self._pairs:
+            tensor = self._tensor(argument.name)
+            if argument.constant:
+                yield from _is_constant(argument, parameter)
+            elif tensor is not None and tensor.shape is None:
+                yield from self._about_scalar(argument, parameter)
+
     def _words(self) -> tuple[str, ...]:
         named: list[str] = []
         kinds: dict[str, list[str]] = {}
@@ -298,12 +311,6 @@ class _Making:
             named.append("every tensor is contiguous and has the rank of the definition")
         named.append(f"every pointer is a multiple of {ALIGNMENT} bytes")
         named.append("no output starts where an input starts")
-        for argument, parameter in self._pairs:
-            named += [f"`{c}`" for c in self._about(argument, parameter) if argument.constant]
-            if argument.name in self._definition.inputs and not argument.constant:
-                tensor = self._tensor(argument.name)
-                if tensor is not None and tensor.shape is None:
-                    named += [f"`{c}`" for c in self._about_scalar(argument, parameter)]
         return tuple(named)
 
 

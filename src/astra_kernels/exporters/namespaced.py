@@ -175,7 +175,10 @@ def _without_includes(
             continue
         line = found[0].strip()
         outside = node.parent is not None and node.parent.type == "translation_unit"
-        if _meant(path, found[2], sources) in moved:
+        meant = _meant(path, found[2], sources)
+        if meant is not None and meant != found[2]:
+            line = f'#include "{_spelled(meant, moved[-1])}"'
+        if meant in moved:
             edits.append((node.start_byte, node.end_byte, ""))
         elif outside:
             hoisted.append(line)
@@ -186,6 +189,11 @@ def _without_includes(
     for start, end, new in reversed(edits):
         data = data[:start] + new.encode() + data[end:]
     return data.decode(), hoisted
+
+
+def _spelled(path: str, entry: str) -> str:
+    """A source as the operator's own file would include it; the new file lies beside that."""
+    return posixpath.relpath(path, posixpath.dirname(entry) or ".")
 
 
 def _within(node: Node, kind: str) -> bool:

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_kernels.errors import AstraError
+from astra_kernels.errors import AstraError, UserError
 from astra_kernels.evaluation.stage import JobRequest, stage_job
 from astra_kernels.exporters.regions import Region
 from astra_kernels.extraction.extract import sources_of
@@ -92,6 +92,11 @@ def verify_patched(
     try:
         candidate = _taken(patched, problem)
         outcome = _judged(problem, data_root, candidate, workloads, cache)
+    except UserError as error:  # what could be taken out before cannot be any more
+        said = f"the patched operator cannot be taken out again: {error}"
+        return Verified(
+            Proved("verified", False, said, failed=True), Proved("engagement", False, "not reached")
+        )
     except AstraError as error:
         unknown = f"the patched operator could not be judged: {error}"
         return Verified(

@@ -90,6 +90,10 @@ def _not_tested(told: Told) -> Iterator[str]:
         "Sizes inside of a range that are not in the table: their correctness rests on the hidden workloads, "
         "their time on nothing"
     )
+    if fixed := told.change.guard.constants:
+        yield (
+            f"Calls for which not {' and '.join(f'`{c}`' for c in fixed)}: no workload has another value, and the old code runs"
+        )
     yield "Tensors that overlap otherwise than by starting at the same address"
     if winner.modelled:
         yield "Time on any GPU"

@@ -27,7 +27,8 @@ def times_said(winner: Winner) -> str:
             "No GPU was involved."
         )
     rounds = [w.timing.rounds for w in evaluation.workloads if isinstance(w.timing, Measured)]
-    counted = f"{min(rounds)} to {max(rounds)}" if rounds else "no"
+    counted = "no" if not rounds else str(min(rounds))
+    counted += f" to {max(rounds)}" if rounds and max(rounds) > min(rounds) else ""
     return (
         f"Measured on {winner.gpu} on {winner.remeasured.at[:10]}: both captured into CUDA graphs, their replays "
         f"interleaved, over {counted} rounds in several processes, with inputs that change from call to call and no data in "

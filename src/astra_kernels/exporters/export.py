@@ -88,7 +88,7 @@ def export(asked: Asked, problem: Problem, data_root: Path, history: History) ->
     originals = find_originals(tree, problem, changed_files(problem, winner), moved=asked.moved)
     with (
         tempfile.TemporaryDirectory(prefix="astra-export-") as name,
-        tree.copy(Path(name) / "copy") as copy,
+        tree.copy(Path(name) / tree.root.name) as copy,
     ):
         return _Exporting(asked, problem, winner, tree, originals).all(copy, data_root)
 

@@ -112,5 +112,12 @@ def git(directory: Path, *words: str, check: bool = True) -> str:
 
 
 def text_in(root: Path, path: str) -> str:
-    """A text file of a copy, line ends as they are."""
-    return (root / path).read_bytes().decode()
+    """A text file of a copy, line ends as they are.
+
+    Raises:
+        ExportRefused: it is not UTF-8.
+    """
+    try:
+        return (root / path).read_bytes().decode()
+    except UnicodeDecodeError:
+        raise ExportRefused(f"{path}: not UTF-8 text") from None

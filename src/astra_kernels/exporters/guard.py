@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 from astra_kernels.errors import ExportRefused
 from astra_kernels.exporters.regions import Region
@@ -242,17 +243,17 @@ class _Making:
                 yield f"({self._values[name]}) % {axis.domain.multiple_of} == 0"
 
     def _distinct(self) -> Iterator[str]:
-        """Outputs lie elsewhere than inputs, as in every test."""
-        outputs = [p for a, p in self._pairs if a.name in self._definition.outputs]
-        inputs = [p for a, p in self._pairs if a.name in self._definition.inputs]
-        for out in outputs:
-            for given in inputs:
-                tensor = self._tensor(self._argument_of(given))
-                if tensor is not None and tensor.shape is not None:
-                    yield f"{self._address(out)} != {self._address(given)}"
-
-    def _argument_of(self, parameter: Parameter) -> str:
-        return next(a.name for a, p in self._pairs if p is parameter)
+        """What is written lies elsewhere than everything else, as in every test."""
+        definition = self._definition
+        written = {*definition.outputs, *(o.in_place_of for o in definition.outputs.values())}
+        tensors = [
+            (a.name in written, p)
+            for a, p in self._pairs
+            if (t := self._tensor(a.name)) is not None and t.shape is not None and not a.constant
+        ]
+        for (one_written, one), (other_written, other) in combinations(tensors, 2):
+            if one_written or other_written:
+                yield f"{self._address(one)} != {self._address(other)}"
 
     def _address(self, parameter: Parameter) -> str:
         return f"static_cast<const void*>({self._pointer(parameter)})"
@@ -310,7 +311,7 @@ class _Making:
             named.append(f"element types: {listed}")
             named.append("every tensor is contiguous and has the rank of the definition")
         named.append(f"every pointer is a multiple of {ALIGNMENT} bytes")
-        named.append("no output starts where an input starts")
+        named.append("no tensor that is written starts where another one starts")
         return tuple(named)
 
 

@@ -138,8 +138,10 @@ class _Looking:
         return f" ({said})" if said else ""
 
     def _require_clean(self, places: Mapping[str, str]) -> None:
-        dirty = self._tree.changed(tuple(sorted(set(places.values()))))
+        known = {path for paths in self._by_name.values() for path in paths}
+        paths = tuple(sorted(set(places.values())))
+        dirty = [*self._tree.changed(paths), *(p for p in paths if p not in known)]
         if dirty:
             raise ExportRefused(
-                f"{', '.join(dirty)}: not as committed in {self._tree.root}; commit or take back these changes first"
+                f"{', '.join(sorted(set(dirty)))}: not as committed in {self._tree.root}; commit or take back these changes first"
             )

@@ -4,10 +4,10 @@
     scripts/stage JOBS PROBLEM... --original flashinfer        where Astra is installed
     scripts/gpu/extracted.py JOBS --out DIR [--cache DIR]      here
 
-JOBS/NAME is a problem's baseline: it has to pass its gates, and it is timed against itself. JOBS/NAME-original is
-the whole operator as the framework has it, held to the outputs of what was extracted, element for element, and
-timed against it. Writes DIR/extracted.json. Needs Python, NumPy, cuda-bindings, nvcc, g++, the package
-apache-tvm-ffi where operators take TensorView, and torch where they take at::Tensor; the package is taken from this checkout.
+JOBS/NAME is a problem's baseline: it has to pass its gates, and it is timed against itself. JOBS/NAME-original
+holds it to the outputs of the whole operator as the framework has it, element for element, and times it against
+that one. Writes DIR/extracted.json. Needs Python, NumPy, cuda-bindings, nvcc, g++, the package apache-tvm-ffi
+where operators take TensorView, and torch where they take at::Tensor; Astra is taken from this checkout.
 """
 
 from __future__ import annotations

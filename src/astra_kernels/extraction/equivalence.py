@@ -57,7 +57,7 @@ class Equivalence:
         listed = f": {', '.join(self.different)}" if self.different else ""
         code = f"{len(self.kernels)} kernels have the machine code of the whole original (sm_90), {len(self.different)} not"
         ran = f"outputs are equal, element for element, on {self.workloads} workloads on {DEVICE}"
-        return f"{code}{listed}; {ran}" + (f"; {self.reason}" if self.reason else "")
+        return f"{code}{listed}; " + (f"not established: {self.reason}" if self.reason else ran)
 
 
 def whole_original(project: Project, operator: Operator, preprocessor: Preprocessor) -> Original:
@@ -79,7 +79,9 @@ def whole_original(project: Project, operator: Operator, preprocessor: Preproces
 def stage_against_original(
     problem: Problem, directory: Path, original: Original, job: Path, device: str
 ) -> JobSpec:
-    """A job that holds the whole original to the outputs of what was taken out, element for element.
+    """A job that holds what was taken out to the outputs of the whole original, element for element.
+
+    The original is the baseline: it may import more than a kernel of a search may.
 
     Args:
         problem: what was taken out.
@@ -94,30 +96,34 @@ def stage_against_original(
     outputs = {
         n: o.model_copy(update={"compare": "exact"}) for n, o in problem.definition.outputs.items()
     }
+    whole = Candidate(sources=original.sources, title="the whole original")
     changes = {"oracle": "baseline", "outputs": outputs}
-    exact = problem.model_copy(update={"definition": problem.definition.model_copy(update=changes)})
+    definition = problem.definition.model_copy(update=changes)
+    exact = problem.model_copy(
+        update={"definition": definition, "baseline": whole, "provenance": None}
+    )
     simulated = device.startswith("sim:")
     workloads = tuple(
         w.model_copy(update={"timed": w.timed and not simulated}) for w in problem.workloads
     )
     request = JobRequest(
         device=device,
-        candidate=Candidate(sources=original.sources, title="the whole original"),
+        candidate=problem.baseline,
         workloads=workloads,
         seed=0,
         profile=False,
     )
     spec = stage_job(exact, directory, request, job)
     options = problem.spec.compile_options
-    whole = ProgramSpec(
-        directory="candidate",
+    program = ProgramSpec(
+        directory="baseline",
         sources=tuple(original.sources),
         entry_symbol=problem.spec.entry_symbol,
         entry_file=original.entry,
         flags=(*options.cuda_cflags, *options.cflags),
     )
     limits = replace(spec.limits, build_s=max(spec.limits.build_s, _BUILD_DEADLINE_S))
-    spec = replace(spec, candidate=whole, limits=limits)
+    spec = replace(spec, baseline=program, limits=limits)
     write_spec(job, spec)
     return spec
 
@@ -157,7 +163,7 @@ def _machine_code(
     found: list[dict[str, str]] = []
     if spec.candidate is None:
         return (), (), "nothing was left out: the sources are the same"
-    for program, name in ((spec.baseline, "the problem"), (spec.candidate, "the whole original")):
+    for program, name in ((spec.candidate, "the problem"), (spec.baseline, "the whole original")):
         built = workshop.build(program)
         if isinstance(built, BuildFailure):
             first = next((d.message for d in built.diagnostics if d.severity == "error"), "")

@@ -337,7 +337,7 @@ def worker(
 
 @app.command
 def schema(
-    record: Annotated[str, Parameter(help="definition, workload, solution or event.")],
+    record: Annotated[str, Parameter(help="definition, workload, solution, provenance or event.")],
 ) -> int:
     """Print the JSON Schema of a record."""
     from astra_kernels.app import schemas

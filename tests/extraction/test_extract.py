@@ -122,6 +122,38 @@ def test_cutlass_is_said_to_be_needed(taken, tmp_path):
     assert "CUTLASS" in refused(taken, tmp_path, "gemm", "engine")
 
 
+@pytest.mark.parametrize(
+    ("header", "call", "library"),
+    [
+        ("cublas_v2.h", "cublasSgemm(handle)", "cuBLAS"),
+        ("cublasLt.h", "cublasLtMatmul(handle)", "cuBLAS"),
+        ("cudnn.h", "cudnnCreate(&handle)", "cuDNN"),
+        ("nccl.h", "ncclAllReduce(handle)", "NCCL"),
+    ],
+)
+def test_libraries_that_are_used_are_said_to_be_needed(tmp_path, header, call, library):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    text = f"#include <{header}>\n#include <torch/all.h>\nvoid product(torch::Tensor& out) {{ {call}; }}\n"
+    (tree / "product.cu").write_text(text)
+    with pytest.raises(UserError, match=rf"product\.cu uses {library}, whose header {header}"):
+        extract(Wanted("product", str(tree), tmp_path / "made"))
+    assert [p.name for p in tmp_path.iterdir()] == ["tree"]
+
+
+def test_a_library_that_is_included_but_not_used_is_replaced_by_an_empty_file(tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "idle.cu").write_text(
+        "#include <cublas_v2.h>\n#include <torch/all.h>\n"
+        "void idle(torch::Tensor& out, torch::Tensor const& x) {}  // cublasCreate is not called\n"
+    )
+    made = extract(Wanted("idle", str(tree), tmp_path / "made"))
+    assert any("cuBLAS" in note and "empty" in note for note in made.notes)
+    found = load_problem(made.directory).provenance
+    assert [f.path_in_problem for f in found.files] == ["idle.cu"]
+
+
 def test_an_existing_directory_is_left_alone(taken, tmp_path):
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "mine").write_text("mine")

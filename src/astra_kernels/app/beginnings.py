@@ -6,6 +6,7 @@ import contextlib
 import json
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from astra_kernels.app.compose import build_cache
@@ -32,20 +33,37 @@ def init(
     return said.shown(own_oracle=made.own_oracle, as_json=as_json)
 
 
-def extract(
-    symbol: str,
-    chosen: tuple[str, Path | None, str | None, str, bool],
-    *,
-    check: bool,
-    as_json: bool,
-) -> int:
-    """Takes an operator out; `chosen` is the source, the directory, the place, the element type, and `--dirty`."""
-    source, out, at, dtype, dirty = chosen
-    _known(dtype)
+@dataclass(frozen=True)
+class Asked:
+    """What is to be taken out, as the command line says it."""
+
+    symbol: str
+    source: str
+    out: Path | None
+    at: str | None
+    dtype: str
+    dirty: bool
+    compare: bool
+
+
+def extract(asked: Asked, *, check: bool, as_json: bool) -> int:
+    """Takes an operator out."""
+    _known(asked.dtype)
+    if asked.compare and not check:
+        raise UserError("--compare builds and runs the operator; leave out --no-check")
     with _cache(check=check) as cache:
-        target = out or Path(symbol.rpartition("::")[2])
+        target = asked.out or Path(asked.symbol.rpartition("::")[2])
         made = extracting.extract(
-            extracting.Wanted(symbol, source, target, at, dtype, cache, dirty)
+            extracting.Wanted(
+                asked.symbol,
+                asked.source,
+                target,
+                at=asked.at,
+                dtype=asked.dtype,
+                cache=cache,
+                dirty=asked.dirty,
+                compare=asked.compare,
+            )
         )
     said = _Said(
         made.directory, made.operator.function.signature, made.notes, made.trial, made.files

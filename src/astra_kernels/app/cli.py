@@ -238,6 +238,7 @@ def extract(
     at: str | None = None,
     dtype: str = "float16",
     dirty: bool = False,
+    compare: bool = False,
     check: bool = True,
     json: JsonOption = False,
 ) -> int:
@@ -253,11 +254,13 @@ def extract(
         at: `FILE:LINE` of the definition, where several have the name.
         dtype: Element type where the source leaves it open: float16, bfloat16 or float32.
         dirty: Take files that are not as the repository's commit has them; no commit is named then.
+        compare: Build the whole original too, and compare machine code and outputs with it.
         check: Try the problem on a simulated device, and compare the reference with the kernel.
     """
     from astra_kernels.app import beginnings
 
-    return beginnings.extract(symbol, (from_, out, at, dtype, dirty), check=check, as_json=json)
+    asked = beginnings.Asked(symbol, from_, out, at, dtype, dirty, compare)
+    return beginnings.extract(asked, check=check, as_json=json)
 
 
 @app.command
@@ -359,7 +362,7 @@ def worker(
 
 @app.command
 def schema(
-    record: Annotated[str, Parameter(help="definition, workload, solution or event.")],
+    record: Annotated[str, Parameter(help="definition, workload, solution, provenance or event.")],
 ) -> int:
     """Print the JSON Schema of a record."""
     from astra_kernels.app import schemas

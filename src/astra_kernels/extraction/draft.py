@@ -40,6 +40,7 @@ class Draft:
     reference: str | None = None
     kind: str = ""
     custom: bool = False
+    constraints: tuple[str, ...] = ()
     workspace: str = ""
     tolerance: Json = field(default_factory=lambda: dict(_TOLERANCE))
     guesses: list[str] = field(default_factory=list)
@@ -95,6 +96,7 @@ class _Drafting:
             reference=self._reference(inputs),
             kind=kind.name,
             custom=self._makes_inputs(),
+            constraints=kind.constraints,
             workspace=kind.workspace[1] if kind.workspace else "",
         )
 

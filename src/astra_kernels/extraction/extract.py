@@ -10,6 +10,7 @@ from astra_kernels.errors import UserError
 from astra_kernels.extraction import flashinfer
 from astra_kernels.extraction.closure import Closure, Preprocessor, collect
 from astra_kernels.extraction.draft import Draft, from_kind
+from astra_kernels.extraction.equivalence import Original, compared, whole_original
 from astra_kernels.extraction.finding import Operator, find_operator
 from astra_kernels.extraction.opening import open_project
 from astra_kernels.extraction.origin import licence_texts, provenance_of, told
@@ -23,7 +24,7 @@ from astra_kernels.extraction.writing import (
     remove,
     write_problem,
 )
-from astra_kernels.importers.problem_dir import PROVENANCE
+from astra_kernels.importers.problem_dir import PROVENANCE, load_problem
 from astra_kernels.languages.cuda.toolchain import find_toolchain
 
 
@@ -40,6 +41,8 @@ class Wanted:
     """Where builds of the trial are kept; None skips the trial."""
     dirty: bool = False
     """Takes files that are not as the repository's commit has them."""
+    compare: bool = False
+    """Compares what was taken out with the whole original; needs `cache`."""
 
 
 @dataclass(frozen=True)
@@ -70,25 +73,68 @@ def extract(wanted: Wanted) -> Extracted:
         from astra_kernels.extraction.inferred import inferred
 
         draft = inferred(operator, wanted.dtype, project)
-    flags = _flags(project, operator)
-    toolchain = find_toolchain(os.environ)
-    newer = flashinfer.newer_libraries(project.root, toolchain)
-    with_libraries = Preprocessor(
-        toolchain, flags, operator.binding, newer, flashinfer.NEWER_USERS if newer else ()
-    )
+    with_libraries = _preprocessor(project, operator)
     reduced = _reduced(project, operator)
     preprocessed = _Preprocessed(project, operator, reduced, with_libraries)
     made = _tried(wanted, preprocessed, draft)
-    if made.trial is None or made.trial.failure != "build_failed":
+    if made.trial is not None and made.trial.failure == "build_failed":
+        try:  # a header that was left out may bring what no name shows, such as an operator
+            whole = collect(
+                project, operator.function.path, reduced, with_libraries, every_include=True
+            )
+        except UserError:
+            return made
+        remove(wanted.out)
+        made = _written(wanted, preprocessed, draft, whole)
+    return _held_to_the_original(wanted, preprocessed, made) if wanted.compare else made
+
+
+def original_of(directory: Path, source: str) -> Original:
+    """The whole operator that a problem was taken out of.
+
+    Args:
+        directory: the problem.
+        source: the tree or package that it is from.
+
+    Raises:
+        UserError: the problem does not say where it is from, or the original is not there or cannot be built from.
+    """
+    provenance = load_problem(directory).provenance
+    if provenance is None:
+        raise UserError(f"{directory}: has no provenance.json")
+    project = open_project(source)
+    name = provenance.entry.name
+    here = (p for p in project.units if project.in_repository(p) == provenance.entry.file)
+    places = [f"{path}:{provenance.entry.line}" for path in here]
+    whole = find_operator(project, name, places[0] if places else None)
+    operator = replace(whole, symbol=provenance.symbol)
+    return whole_original(project, operator, _preprocessor(project, operator))
+
+
+def _held_to_the_original(wanted: Wanted, what: _Preprocessed, made: Extracted) -> Extracted:
+    """Says beside the sources whether they are the same operator as the whole original."""
+    if wanted.cache is None or made.trial is None or not made.trial.passed:
         return made
-    try:  # a header that was left out may bring what no name shows, such as an operator
-        whole = collect(
-            project, operator.function.path, reduced, with_libraries, every_include=True
-        )
-    except UserError:
-        return made
-    remove(wanted.out)
-    return _written(wanted, preprocessed, draft, whole)
+    try:
+        original = whole_original(what.project, what.operator, what.preprocessor)
+        found = str(compared(load_problem(made.directory), made.directory, original, wanted.cache))
+    except UserError as error:
+        found = f"not compared with the whole original: {error}"
+    path = made.directory / READABLE_PROVENANCE
+    path.write_text(f"{path.read_text(encoding='utf-8')}\n{found}\n", encoding="utf-8")
+    return replace(made, notes=(*made.notes, found))
+
+
+def _preprocessor(project: Project, operator: Operator) -> Preprocessor:
+    toolchain = find_toolchain(os.environ)
+    newer = flashinfer.newer_libraries(project.root, toolchain)
+    return Preprocessor(
+        toolchain,
+        _flags(project, operator),
+        operator.binding,
+        newer,
+        flashinfer.NEWER_USERS if newer else (),
+    )
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class Kind:
     constants: dict[str, object] = field(default_factory=dict)
     workspace: tuple[str, str] | None = None
     """A tensor that is scratch memory: its name, and its size in bytes."""
+    constraints: tuple[str, ...] = ()
+    """What else has to hold of the sizes."""
     element: str = ""
     """The element type that it always has."""
 
@@ -82,7 +84,9 @@ _NORM_SIZES: tuple[Sizes, ...] = (
     {"tokens": 33, "hidden": 4096},
     {"tokens": 16, "hidden": 8192},
 )
-_HEADS = {"tokens": _var(4096), "heads": _var(64), "head_dim": _var(256, 32, 64)}
+_HEADS = {"tokens": _var(4096), "heads": _var(64), "head_dim": _var(256, 64, 64)}
+_HEAD_DIMS = ("head_dim == 64 or head_dim == 128 or head_dim == 256",)
+"""Those that attention kernels are compiled for."""
 _STATE = ("tokens", "heads", "head_dim")
 _QK = {
     "tokens": _var(2048),
@@ -199,6 +203,7 @@ KINDS: tuple[Kind, ...] = (
             "s": _out("s_merged", "s_out", shape=_STATE[:2], dtype="float32"),
         },
         axes=dict(_HEADS),
+        constraints=_HEAD_DIMS,
         sizes=(
             {"tokens": 1, "heads": 1, "head_dim": 64},
             {"tokens": 33, "heads": 5, "head_dim": 64},
@@ -221,6 +226,7 @@ KINDS: tuple[Kind, ...] = (
             "s_merged": _out("s_merged", shape=_STATE[:2], dtype="float32"),
         },
         axes={**_HEADS, "states": _var(32)},
+        constraints=_HEAD_DIMS,
         sizes=(
             {"tokens": 1, "states": 1, "heads": 1, "head_dim": 64},
             {"tokens": 17, "states": 5, "heads": 3, "head_dim": 64},

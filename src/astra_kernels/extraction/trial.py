@@ -10,7 +10,7 @@ from astra_kernels.errors import AstraError
 from astra_kernels.evaluation.stage import JobRequest, stage_job
 from astra_kernels.importers.problem_dir import load_problem
 from astra_kernels.jobs.run_job import run_job
-from astra_kernels.records.evaluation import Passed
+from astra_kernels.records.evaluation import Passed, TimedOut
 
 DEVICE = "sim:h200"
 _SEEDS = 2
@@ -63,6 +63,8 @@ def tried(directory: Path, cache: Path, hidden_seed: int = 1) -> Trial:
 
 def describe(outcome: object) -> str:
     """An outcome in one line."""
+    if isinstance(outcome, TimedOut):
+        return f"ran out of {outcome.limit_s:g} s in {outcome.stage}"
     kind = str(getattr(outcome, "outcome", "failed")).replace("_", " ")
     parts = [
         str(getattr(outcome, name, "") or "") for name in ("workload", "output", "rule", "detail")

@@ -95,6 +95,8 @@ def _definition(name: str, draft: Draft) -> dict[str, object]:
         "outputs": draft.outputs,
         "tolerance": draft.tolerance,
     }
+    if draft.constraints:
+        written["constraints"] = list(draft.constraints)
     if draft.reference is None:
         written["oracle"] = "baseline"
     if draft.custom:

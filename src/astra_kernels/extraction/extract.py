@@ -13,6 +13,7 @@ from astra_kernels.extraction.draft import Draft, from_kind
 from astra_kernels.extraction.finding import Operator, find_operator
 from astra_kernels.extraction.project import Project, open_project
 from astra_kernels.extraction.pruning import pruned
+from astra_kernels.extraction.sizes import with_stated
 from astra_kernels.extraction.trial import Trial, tried
 from astra_kernels.extraction.writing import (
     PROVENANCE,
@@ -66,6 +67,11 @@ def extract(wanted: Wanted) -> Extracted:
         from astra_kernels.extraction.inferred import inferred
 
         draft = inferred(operator, wanted.dtype, project)
+    else:
+        draft.sizes, draft.untimed, said = with_stated(
+            draft.axes, draft.sizes, draft.untimed, project, operator.symbol
+        )
+        draft.guesses += [said] if said else []
     flags = _flags(project, operator)
     toolchain = find_toolchain(os.environ)
     with_libraries = Preprocessor(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from astra_kernels.extraction.extract import Wanted, extract
+from astra_kernels.extraction.shapes import shapes_of
 from astra_kernels.importers.problem_dir import load_problem
 from tests.tiers import with_sample
 
@@ -69,3 +70,17 @@ def test_checked_numbers_become_constant_axes_and_optional_numbers_are_absent(ta
     solution = json.loads((made.directory / "baseline" / "solution.json").read_text())
     assert {"name": "scale_ub", "ctype": "none"} in solution["spec"]["arguments"]
     assert any("scale_ub is not given" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    "check, shape",
+    [
+        ("CHECK_EQ(y.size(1), 4);", ("tokens", "size_4")),
+        ('TORCH_CHECK(y.size(1) == 1, "one");', ("tokens", "one")),
+        ("if (y.size(1) == 1) return;", ("tokens", "hidden")),
+        ('TORCH_CHECK(y.size(1) == 2 * x.size(1), "twice");', ("tokens", "two_hidden")),
+    ],
+)
+def test_only_checks_fix_a_size(check, shape):
+    text = f"void f(Tensor& y, const Tensor& x) {{ CHECK_DIM(2, x); CHECK_DIM(2, y); {check} }}"
+    assert shapes_of(text, ("y", "x"), frozenset({"y"})).shapes["y"] == shape

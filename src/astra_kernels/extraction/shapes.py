@@ -18,7 +18,10 @@ _EQUAL = (
 )
 _NAMED = re.compile(rf"(\w+)\s*=\s*(?:static_cast<[^>]*>\(\s*)?{_SIZE}\s*\)?\s*(/\s*2)?\s*;")
 _NAMED_EQUAL = re.compile(rf"_EQ\(\s*{_SIZE}\s*,\s*(\w+)\s*\)")
-_LITERAL = re.compile(rf"_EQ\(\s*{_SIZE}\s*,\s*(\d+)\s*\)|{_SIZE}\s*==\s*(\d+)\b(?!\s*\*)")
+# What a check demands, not what a branch asks for.
+_LITERAL = re.compile(
+    rf"_EQ\(\s*{_SIZE}\s*,\s*(\d+)\s*\)|CHECK\w*\(\s*{_SIZE}\s*==\s*(\d+)\b(?!\s*\*)"
+)
 _TWICE = re.compile(rf"{_SIZE}\s*==\s*2\s*\*\s*{_SIZE}")
 _ROWS = re.compile(r"(\w+)\s*=\s*(\w+)\.numel\(\)\s*/\s*(?:\2\.size\(-1\)|(\w+))\s*;")
 _RANK = (

@@ -1,6 +1,7 @@
 """Every operator of the small framework, taken out: what it brings along, and that it passes on the simulated device."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,13 @@ def test_checked_numbers_become_constant_axes_and_optional_numbers_are_absent(ta
 def test_only_checks_fix_a_size(check, shape):
     text = f"void f(Tensor& y, const Tensor& x) {{ CHECK_DIM(2, x); CHECK_DIM(2, y); {check} }}"
     assert shapes_of(text, ("y", "x"), frozenset({"y"})).shapes["y"] == shape
+
+
+def test_an_export_means_the_function_of_its_own_namespace(tmp_path):
+    """A patch of Astra's brings a second function of the operator's name, in a namespace of its own."""
+    tree = tmp_path / "tree"
+    shutil.copytree(FRAMEWORK, tree)
+    twin = "namespace other {\nvoid silu_and_mul(at::Tensor& out, const at::Tensor& input) {}\n}\n"
+    (tree / "csrc" / "twin.cuh").write_text(twin)
+    made = extract(Wanted("silu_and_mul", str(tree), tmp_path / "made"))
+    assert made.operator.function.path == "csrc/activation.cu"

@@ -25,9 +25,12 @@ OPERATORS = (
 
 @pytest.fixture
 def taken(tmp_path, build_cache):
+    tree = tmp_path / "minillm"  # outside of this repository, whatever is uncommitted in it
+    shutil.copytree(FRAMEWORK, tree)
+
     def take(symbol, *, check):
         cache = build_cache if check else None
-        return extract(Wanted(symbol, str(FRAMEWORK), tmp_path / "made", cache=cache))
+        return extract(Wanted(symbol, str(tree), tmp_path / "made", cache=cache))
 
     return take
 

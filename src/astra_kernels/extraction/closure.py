@@ -166,38 +166,48 @@ def _resolved(
 def _needed_includes(project: Project, path: str, text: str, preprocessor: Preprocessor) -> str:
     """The text without project headers that bring no name which it mentions.
 
-    A header that brings none itself, but includes one that does, gives way to what it includes.
+    A header that brings none itself, but includes one that does, gives way to what it includes. What a header
+    that is left out includes of others, such as the framework's, is included in its place.
     """
     mentioned = words("\n".join(x for x in text.splitlines() if "#include" not in x))
     lines: list[str] = []
-    included: set[str] = set()
+    included: set[str] = set(_INCLUDE.findall(text))
+    followed: set[str] = set()
 
     def needed(name: str, source: str) -> list[str]:
         found = _resolved(project, source, "", name, preprocessor)
-        if found is None or found[0] in included:
+        if found is None or found[0] in followed:
             return []
-        included.add(found[0])
+        followed.add(found[0])
         header = project.read(found[0])
         if declared(header) & mentioned:
-            return [name]
+            return [f'"{name}"']
         base = posixpath.dirname(name)
         nested: list[str] = []
+        others: list[str] = []
         useful = False
         for inner in _INCLUDE.findall(without_comments(header)):
             beside = posixpath.normpath(posixpath.join(base, inner))
             whole = _resolved(project, source, "", beside, preprocessor)
             spelled = beside if whole is not None else inner
             if _resolved(project, source, "", spelled, preprocessor) is not None:
-                useful |= bool(needed(spelled, source))
-                nested.append(spelled)
-        return nested if useful else []  # all of them: one may need what another brings
+                deeper = needed(spelled, source)
+                useful |= any(one.startswith('"') for one in deeper)
+                others += [one for one in deeper if one.startswith("<")]
+                nested.append(f'"{spelled}"')
+            elif inner not in included and ("." not in inner or preprocessor.provides(inner)):
+                included.add(inner)
+                others.append(f"<{inner}>")
+        # All of the nested ones: one may need what another brings.
+        return [*others, *nested] if useful else others
 
     for line in text.splitlines():
         names = _INCLUDE.findall(line)
         if not names or _resolved(project, path, "", names[0], preprocessor) is None:
             lines.append(line)
         else:
-            lines += [line if n == names[0] else f'#include "{n}"' for n in needed(names[0], path)]
+            spelled = needed(names[0], path)
+            lines += [line if one == f'"{names[0]}"' else f"#include {one}" for one in spelled]
     return "\n".join(lines) + "\n"
 
 

@@ -16,6 +16,7 @@ from astra_kernels.extraction.opening import open_project
 from astra_kernels.extraction.origin import licence_texts, provenance_of, told
 from astra_kernels.extraction.project import Project
 from astra_kernels.extraction.pruning import pruned
+from astra_kernels.extraction.sizes import with_stated
 from astra_kernels.extraction.trial import Trial, tried
 from astra_kernels.extraction.writing import (
     READABLE_PROVENANCE,
@@ -73,6 +74,11 @@ def extract(wanted: Wanted) -> Extracted:
         from astra_kernels.extraction.inferred import inferred
 
         draft = inferred(operator, wanted.dtype, project)
+    else:
+        draft.sizes, draft.untimed, said = with_stated(
+            draft.axes, draft.sizes, draft.untimed, project, operator.symbol
+        )
+        draft.guesses += [said] if said else []
     with_libraries = _preprocessor(project, operator)
     reduced = _reduced(project, operator)
     preprocessed = _Preprocessed(project, operator, reduced, with_libraries)

@@ -56,6 +56,10 @@ def find_operator(project: Project, symbol: str, at: str | None = None) -> Opera
     found = operators or [f for f in found if not f.kernel] or found
     if at is not None:
         found = [f for f in found if _lies_at(f, at)]
+    if len(found) > 1 and wanted in exports:
+        # An export names what its namespace has, though a function elsewhere may have the same name.
+        named = [f for f in found if f.qualified == callee.removeprefix("::")]
+        found = named if len(named) == 1 else found
     if not found:
         raise UserError(_unknown(project, symbol, at))
     if len(found) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from astra_kernels.extraction.syntax import without_comments
@@ -17,6 +18,10 @@ _EQUAL = (
 )
 _NAMED = re.compile(rf"(\w+)\s*=\s*(?:static_cast<[^>]*>\(\s*)?{_SIZE}\s*\)?\s*(/\s*2)?\s*;")
 _NAMED_EQUAL = re.compile(rf"_EQ\(\s*{_SIZE}\s*,\s*(\w+)\s*\)")
+# What a check demands, not what a branch asks for.
+_LITERAL = re.compile(
+    rf"_EQ\(\s*{_SIZE}\s*,\s*(\d+)\s*\)|CHECK\w*\(\s*{_SIZE}\s*==\s*(\d+)\b(?!\s*\*)"
+)
 _TWICE = re.compile(rf"{_SIZE}\s*==\s*2\s*\*\s*{_SIZE}")
 _ROWS = re.compile(r"(\w+)\s*=\s*(\w+)\.numel\(\)\s*/\s*(?:\2\.size\(-1\)|(\w+))\s*;")
 _RANK = (
@@ -24,7 +29,7 @@ _RANK = (
     re.compile(r"(?P<t>\w+)\.(?:dim|ndim)\(\)\s*==\s*(?P<n>\d+)"),
 )
 _SAME = re.compile(
-    r"CHECK_SHAPE\(\s*(\w+)\s*,\s*(\w+)\s*\)|(\w+)\.sizes\(\)\s*==\s*(\w+)\.sizes\(\)"
+    r"CHECK_(?:SAME_)?SHAPE\(\s*(\w+)\s*,\s*(\w+)\s*\)|(\w+)\.sizes\(\)\s*==\s*(\w+)\.sizes\(\)"
 )
 _ONE_DIMENSIONAL = re.compile(r"weight|gamma|beta|bias|scale|indptr|indices|positions|lengths")
 
@@ -72,8 +77,10 @@ def shapes_of(text: str, tensors: tuple[str, ...], outputs: frozenset[str]) -> S
             guesses.append(f"{name} is taken to have {known[name]} dimensions")
     groups = _Groups()
     names, halves = _relations(body, known, groups)
-    _joined_by_habit(known, outputs, groups, halves)
-    return _named(known, groups, (names, halves), guesses)
+    literals = _literals(body, known)
+    _joined_by_habit(known, outputs, groups, {**halves, **literals})
+    fixed = {groups.find(place): size for place, size in literals.items()}
+    return _named(known, groups, (names, halves, fixed), guesses)
 
 
 def _ranks(body: str, tensors: tuple[str, ...]) -> dict[str, int]:
@@ -86,6 +93,16 @@ def _ranks(body: str, tensors: tuple[str, ...]) -> dict[str, int]:
         if int(index) >= 0 and name not in found:
             found[name] = max(found.get(name, 0), int(index) + 1)
     return {n: r for n, r in found.items() if n in tensors and r > 0}
+
+
+def _literals(body: str, ranks: dict[str, int]) -> dict[Place, int]:
+    """Dimensions that the function checks to have a size that stands there as a number."""
+    found: dict[Place, int] = {}
+    for a, i, first, b, j, second in _LITERAL.findall(body):
+        place, size = _place(a or b, i or j, ranks), int(first or second)
+        if place and size > 0:
+            found[place] = size
+    return found
 
 
 def _place(name: str, index: str, ranks: dict[str, int]) -> Place | None:
@@ -136,12 +153,16 @@ def _join_equal(body: str, ranks: dict[str, int], groups: _Groups) -> None:
                 groups.join((first_name, index), (second_name, index))
 
 
-def _is_free(name: str, groups: _Groups, last: Place, halves: dict[Place, str]) -> bool:
-    return groups.find((name, 0)) == (name, 0) and last not in halves
+def _is_free(name: str, groups: _Groups, last: Place, settled: Collection[Place]) -> bool:
+    place = (name, 0)
+    return groups.find(place) == place and place not in settled and last not in settled
 
 
 def _joined_by_habit(
-    ranks: dict[str, int], outputs: frozenset[str], groups: _Groups, halves: dict[Place, str]
+    ranks: dict[str, int],
+    outputs: frozenset[str],
+    groups: _Groups,
+    settled: Collection[Place],
 ) -> None:
     """Outputs are as the first tensor of their rank, and vectors as long as its rows, unless something else is said."""
     lead = next((n for n in ranks if n not in outputs and ranks[n] > 1), None)
@@ -152,12 +173,12 @@ def _joined_by_habit(
     for name, rank in ranks.items():
         if rank == ranks[lead] and name != lead:
             for index in range(rank):
-                if (lead, index) not in halves and (name, index) not in halves:
+                if (lead, index) not in settled and (name, index) not in settled:
                     groups.join((name, index), (lead, index))
         elif (
             rank == 1
             and ranks[lead] > 1
-            and _is_free(name, groups, (lead, ranks[lead] - 1), halves)
+            and _is_free(name, groups, (lead, ranks[lead] - 1), settled)
         ):
             groups.join((name, 0), (lead, ranks[lead] - 1))
 
@@ -165,10 +186,10 @@ def _joined_by_habit(
 def _named(
     ranks: dict[str, int],
     groups: _Groups,
-    relations: tuple[dict[Place, str], dict[Place, str]],
+    relations: tuple[dict[Place, str], dict[Place, str], dict[Place, int]],
     guesses: list[str],
 ) -> Shapes:
-    names, halves = relations
+    names, halves, fixed = relations
     by_group = {groups.find(p): n for p, n in reversed(list(names.items()))}
     doubled = {groups.find(p): n for p, n in halves.items()}
     axes: dict[str, dict[str, object]] = {}
@@ -177,7 +198,10 @@ def _named(
         shape: list[str] = []
         for index in range(rank):
             group = groups.find((tensor, index))
-            if group in doubled:
+            if group in fixed:
+                axis = "one" if fixed[group] == 1 else f"size_{fixed[group]}"
+                axes[axis] = {"type": "const", "value": fixed[group]}
+            elif group in doubled:
                 axis = f"two_{doubled[group]}"
                 axes[axis] = {"type": "expr", "expression": f"2 * {doubled[group]}"}
                 axes.setdefault(doubled[group], {"type": "var"})

@@ -71,6 +71,8 @@ def _slot(parameter: Parameter, operator: Operator) -> Slot:
     if "Tensor" in plain:
         role: Role = "optional" if re.search(r"optional\s*<", plain, re.IGNORECASE) else "tensor"
         return Slot(parameter.name, role, _element(parameter.name, body), _written(parameter))
+    if re.match(r"optional\s*<", plain):
+        return Slot(parameter.name, "optional")
     if plain.lower() == "cudastream_t":
         return Slot(parameter.name, "stream")
     if plain.endswith("*"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from typing import Any
 
 from astra_kernels.extraction.project import Project
 
@@ -52,7 +54,9 @@ def stated_sizes(project: Project, symbol: str) -> dict[str, list[int]]:
                     found.setdefault(names.value, []).extend(numbers)
         for name, value in constants.items():
             if numbers := _numbers(value):
-                found.setdefault(name.lower().removesuffix("s"), []).extend(numbers)
+                plural = name.lower()
+                known = any(plural in group for group in _SAME)
+                found.setdefault(plural if known else plural.removesuffix("s"), []).extend(numbers)
     return found
 
 
@@ -68,13 +72,59 @@ def _numbers(node: ast.expr) -> list[int]:
     return [v for v in values if isinstance(v, int) and not isinstance(v, bool) and v > 0]
 
 
+def with_stated(
+    axes: Mapping[str, object],
+    given: tuple[Sizes, ...],
+    untimed: int,
+    project: Project,
+    symbol: str,
+) -> tuple[tuple[Sizes, ...], int, str]:
+    """The untimed ones of some sets of sizes, then those of the project's tests; the two largest of these are timed.
+
+    Args:
+        axes: the definition's, with the sizes that they may have.
+        given: the sets that there are.
+        untimed: how many of them come first and are not timed.
+        project: where tests and benchmarks are.
+        symbol: the operator that they mention.
+
+    Returns:
+        Sets of sizes, how many are not timed, and what was done in words; all as given and "" where no test
+        states sizes that are allowed.
+    """
+    variable = {n: a for n, a in axes.items() if isinstance(a, dict) and a["type"] == "var"}
+    stated = stated_sizes(project, symbol)
+    if not all(_listed(name, stated) for name in variable) or not variable:
+        return given, untimed, ""
+    fitting = {n: [v for v in _listed(n, stated) if _allowed(v, a)] for n, a in variable.items()}
+    if not all(fitting.values()):
+        return given, untimed, ""
+    found = [s for s in usual_sizes(list(variable), fitting)[0] if s not in given[:untimed]]
+    if not found:
+        return given, untimed, ""
+    said = f"sizes are those of the project's tests and benchmarks for {', '.join(variable)}"
+    sizes = (*given[:untimed], *found)
+    return sizes, max(untimed, len(sizes) - 2), said
+
+
+def _listed(axis: str, stated: dict[str, list[int]]) -> list[int]:
+    group = next((g for g in _SAME if axis in g), frozenset({axis}))
+    return sorted({v for n, values in stated.items() if n in group | {axis} for v in values})
+
+
+def _allowed(size: int, axis: dict[str, Any]) -> bool:
+    domain = axis.get("domain") or {}
+    least, most = domain.get("min", 1), domain.get("max", size)
+    return bool(least <= size <= most and size % domain.get("multiple_of", 1) == 0)
+
+
 def usual_sizes(axes: list[str], stated: dict[str, list[int]]) -> tuple[tuple[Sizes, ...], str]:
     """Sets of sizes, small and odd ones first, and where they are from in words."""
     chosen: dict[str, list[int]] = {}
     known: list[str] = []
     for axis in axes:
         group = next((g for g in _SAME if axis in g), frozenset({axis}))
-        listed = sorted({v for n, values in stated.items() if n in group | {axis} for v in values})
+        listed = _listed(axis, stated)
         if listed:
             known.append(axis)
             chosen[axis] = _spread(listed)

@@ -4,12 +4,14 @@
     ├── UserError        what the user gave cannot be used            exit code 2
     │   ├── ProblemError     a problem directory, field by field
     │   ├── RunError         a run directory that cannot be read or written
+    │   ├── ExportRefused    a patch for a framework's tree cannot be made
     │   └── ModelRejected    a provider refuses every request: no key, no such model
     ├── SetupError       a tool or package is missing here            exit code 3
     │   └── ToolchainNotFound
     ├── MachineFault     the machine broke: lost device, full disk     exit code 4; retried, never charged to a candidate
     ├── ModelFault       a language model gave no usable answer        an agent's refusal: the run goes on
-    └── BudgetSpent      the next request could go over a limit        the search ends with the best so far
+    ├── BudgetSpent      the next request could go over a limit        the search ends with the best so far
+    └── NothingToExport  a run without a confirmed win                 exit code 1
 
 Every message names the file and field where there is one, and says what to do next.
 """
@@ -35,6 +37,10 @@ class RunError(UserError):
     """A run directory cannot be created, read or continued."""
 
 
+class ExportRefused(UserError):
+    """A change cannot be made a patch of this tree; the message says what stands in the way."""
+
+
 class ModelRejected(UserError):
     """A provider refuses whatever it is asked: the key, the name of the model or the account is wrong."""
 
@@ -45,6 +51,10 @@ class ModelFault(AstraError):
 
 class BudgetSpent(AstraError):
     """The next request to a language model could go over a limit of the run."""
+
+
+class NothingToExport(AstraError):
+    """A run holds no candidate that is confirmed to be better anywhere."""
 
 
 class SetupError(AstraError):

@@ -58,7 +58,7 @@ def astra(*arguments, cwd, **env):
         (["show", "nowhere"], 2, "no run here"),
         (["optimize", "{repo}/examples/silu_and_mul", "--seed", "-1"], 2, "--seed"),
         (["bench", "{repo}/examples/silu_and_mul", "--seed", "-1"], 2, "--seed"),
-        (["schema", "everything"], 2, "definition, workload, solution, event"),
+        (["schema", "everything"], 2, "definition, workload, solution, provenance, event"),
         (["frobnicate"], 2, "frobnicate"),
         (["worker", "nowhere"], 2, "job.json"),
         (["bench", "{repo}/examples/silu_and_mul", "--device", "sim:h9000"], 2, "h200"),

@@ -95,6 +95,13 @@ def test_a_wrong_candidate_is_incorrect(judged, name):
 
 
 @pytest.mark.tvm_ffi
+def test_an_operator_may_take_tensors_that_are_objects(judged):
+    change = ("silu_and_mul(TensorView out", "silu_and_mul(tvm::ffi::Tensor out")
+    outcome = judged(PROBLEMS / "tvm_ffi_silu_and_mul", [("silu_and_mul.cu", *change)])
+    assert outcome.outcome == "passed", outcome
+
+
+@pytest.mark.tvm_ffi
 def test_work_on_another_stream_than_the_environments_is_refused(judged):
     change = ("config.stream = stream", "config.stream = nullptr")
     outcome = judged(PROBLEMS / "tvm_ffi_silu_and_mul", [("silu_and_mul.cu", *change)])

@@ -68,6 +68,15 @@ class TestFloats:
         assert 1 <= np.count_nonzero(extreme) <= 5
 
 
+def test_unsigned_bytes_reach_their_ends_and_small_ones_stay_small():
+    def drawn(distribution):
+        return draw(np.random.default_rng(3), "uint8", (200, 100), distribution)
+
+    assert drawn(None).min() == 0 and drawn(None).max() == 255
+    assert drawn("large").min() >= 240
+    assert 1 < drawn("normal").max() < 40
+
+
 def test_sorted_and_constant_rows():
     rows = draw(generator(), "float32", (7, 50), "sorted")
     assert (np.diff(rows, axis=-1) >= 0).all()

@@ -229,6 +229,15 @@ class TestExactAndQuantised:
         known = {"max_ulp": 1.0, "mismatches": 10, "elements": 20000}
         assert "steps off" in compare(got, want, "int8", held_to(**known), "quantised").broken_rule
 
+    def test_unsigned_bytes_do_not_wrap_around(self):
+        known = {"max_ulp": 1.0, "mismatches": 10, "elements": 20000}
+        want = np.zeros(20000, np.uint8)
+        got = want.copy()
+        got[5] = 255
+        found = compare(got, want, "uint8", held_to(**known), "quantised")
+        assert "255 steps off" in found.broken_rule
+        assert compare([254], [255], "uint8", kind="exact").broken_rule
+
     def test_a_quantised_word_may_not_jump_either(self):
         want = np.zeros(20000, np.int32)
         got = want.copy()

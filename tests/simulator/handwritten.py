@@ -2,8 +2,10 @@
 
 import ctypes
 import struct
+import subprocess
 
 import numpy as np
+import pytest
 
 from astra_kernels.simulator import SimulatorOptions
 from astra_kernels.simulator.executor_interface import Executor
@@ -55,6 +57,21 @@ def run(text, *arrays, threads=32, blocks=1, shared=0, options=None):
         for address, array in zip(addresses, arrays, strict=True):
             _copy(array.ctypes.data, address, array.nbytes)
             EXECUTOR.release(address)
+
+
+def disassembled(toolchain, text, folder):
+    """What nvdisasm prints of the machine code that ptxas makes of a text for compute_90."""
+    if toolchain.nvdisasm is None:
+        pytest.skip("nvdisasm is not installed")
+    source, cubin = folder / "text.ptx", folder / "text.cubin"
+    source.write_text(text)
+    for command in (
+        [toolchain.nvcc, "-arch=sm_90", "-cubin", source, "-o", cubin],
+        [toolchain.nvdisasm, "-c", cubin],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _copy(to, source, size):

@@ -60,7 +60,7 @@ def test_counts_are_the_same_in_every_run(device, cooperative):
         assert device.run(cooperative, "rotate", a, b, 3, 5_000, y, 12, options=options) == 0
         counts.append(device.launch.counters)
     assert counts[0] == counts[1] == counts[2]
-    assert counts[0].dram_bytes_written == 3 * 64, (
+    assert counts[0].distinct_bytes_written == 3 * 64, (
         "the barrier's own counter is not the kernel's memory"
     )
 

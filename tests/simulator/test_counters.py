@@ -24,7 +24,7 @@ def test_coalesced_16_byte_accesses(device, norms):
     assert counters.metrics[LOADS.format("sectors")] == read // 32
     assert counters.metrics[STORES.format("requests")] == written // 512
     assert counters.metrics[STORES.format("sectors")] == written // 32
-    assert (counters.dram_bytes_read, counters.dram_bytes_written) == (read, written)
+    assert (counters.dram_bytes_read, counters.distinct_bytes_written) == (read, written)
 
 
 def test_a_row_read_twice_comes_from_dram_once(device, norms):

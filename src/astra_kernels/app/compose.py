@@ -137,13 +137,13 @@ def local_evaluator(
             scratch=Path(name),
             environment=job_environment(os.environ),
             data_root=data_root,
-            builds=_build_cache() or Path(name) / "builds",
+            builds=build_cache() or Path(name) / "builds",
             pulse=pulse,
         )
         yield HostedEvaluator(problem, device, host, Terms(safety=safety))
 
 
-def _build_cache() -> Path | None:
+def build_cache() -> Path | None:
     """The user's cache of builds, or None where it cannot be written."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     directory = Path(home) / "astra-kernels" / "builds"

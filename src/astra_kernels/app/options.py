@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
@@ -10,6 +11,28 @@ from cyclopts import Group, Parameter
 _MODELS = Group("Models", sort_key=1)
 _SEARCH = Group("Search", sort_key=2)
 _BUDGET = Group("Budget", sort_key=3, help="Limits that hold across resumes.")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ExportOptions:
+    """What an export may take for granted, and what it is told besides.
+
+    Args:
+        modelled: Accept a winner whose times are modelled; the text says so.
+        moved: Accept originals that lie elsewhere in the tree, with the same content.
+        test: Command line of the framework's own test; it runs in a patched copy of the tree.
+        test_seconds: Its deadline.
+        trace: A Chrome trace of torch.profiler, for the operator's share of a serving run.
+        engagement: The report of an earlier export's check_engagement.py.
+    """
+
+    modelled: Annotated[bool, Parameter(negative="")] = False
+    moved: Annotated[bool, Parameter(negative="")] = False
+    test: str | None = None
+    test_seconds: float = 1800.0
+    trace: Path | None = None
+    engagement: Path | None = None
 
 
 @Parameter(name="*", group=_MODELS)

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from astra_kernels.errors import UserError
 from astra_kernels.records.definition import Definition
+from astra_kernels.records.provenance import Provenance
 from astra_kernels.records.run import Event
 from astra_kernels.records.solution import Solution
 from astra_kernels.records.workload import Workload
@@ -16,6 +17,7 @@ _ADAPTERS: dict[str, TypeAdapter[object]] = {
     "definition": TypeAdapter(Definition),
     "workload": TypeAdapter(Workload),
     "solution": TypeAdapter(Solution),
+    "provenance": TypeAdapter(Provenance),
     "event": TypeAdapter(Event),
 }
 RECORDS = tuple(_ADAPTERS)

@@ -10,6 +10,8 @@ _SCHEDULERS = 4
 _SECTORS_PER_REQUEST = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{}.ratio"
 _COUNT = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 _MOST_LINES = 16
+WRITTEN = "distinct_bytes_written"
+"""Not a name of Nsight Compute's, whose dram__bytes_write.sum is what L2 wrote back during the kernel."""
 
 
 def launch_metrics(
@@ -21,7 +23,7 @@ def launch_metrics(
         return {}
     metrics: dict[str, float] = dict(counters.metrics)
     metrics["dram__bytes_read.sum"] = counters.dram_bytes_read
-    metrics["dram__bytes_write.sum"] = counters.dram_bytes_written
+    metrics[WRITTEN] = counters.distinct_bytes_written
     metrics["launch__registers_per_thread"] = resources.registers_per_thread
     for kind in ("ld", "st"):
         requests = metrics.get(_COUNT.format("requests", kind), 0)
@@ -31,7 +33,7 @@ def launch_metrics(
     if modelled is None:
         return metrics
     clocks = modelled.device_us * machine.clock_mhz * machine.multiprocessors
-    moved_gb = (counters.dram_bytes_read + counters.dram_bytes_written) * 1e-9
+    moved_gb = (counters.dram_bytes_read + counters.distinct_bytes_written) * 1e-9
     peak_gb = modelled.device_us * 1e-6 * machine.memory_bandwidth_gb_s
     special_clocks = counters.xu_slots * _WARP / machine.lanes_per_clock_per_sm["xu"]
     metrics["dram__throughput.avg.pct_of_peak_sustained_elapsed"] = 100 * moved_gb / peak_gb

@@ -140,6 +140,7 @@ def _spec(
         custom_inputs_entrypoint=definition.custom_inputs_entrypoint,
         profile=request.profile,
         binding=problem.spec.binding or "c",
+        oracle=definition.oracle,
         safety=request.safety,
         limits=request.limits,
     )

@@ -40,6 +40,8 @@ def write_problem(problem: Problem, directory: Path, data_root: Path | None = No
         "baseline/solution.json": solution.model_dump_json(indent=1, exclude_none=True),
         **{f"baseline/{p}": text for p, text in problem.baseline.sources.items()},
     }
+    if problem.provenance is not None:
+        files["provenance.json"] = problem.provenance.model_dump_json(indent=1) + "\n"
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))

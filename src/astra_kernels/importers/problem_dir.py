@@ -4,6 +4,7 @@ PROBLEM/
   definition.json
   workload.jsonl            one Workload, or one Trace that holds one, a line
   reference.py              unless definition.json embeds the reference
+  provenance.json           where the baseline was taken from, if `astra extract` did it
   baseline/solution.json    with real source files beside it; or `--baseline FILE::function`
 """
 
@@ -22,11 +23,14 @@ from astra_kernels.json_text import parse_json
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import Definition
 from astra_kernels.records.problem import DataFile, Problem
+from astra_kernels.records.provenance import Provenance
 from astra_kernels.records.solution import Solution, SolutionSpec, SourceFile
 from astra_kernels.records.workload import SafetensorsInput, Workload
 
 _Record = TypeVar("_Record", bound=BaseModel)
 _MAX_FILE_BYTES = 64 << 20
+PROVENANCE = "provenance.json"
+_NO_REFERENCE = '"""No reference: outputs are compared with those of the original kernel."""\n'
 
 
 def load_problem(directory: Path, baseline: str | None = None) -> Problem:
@@ -45,6 +49,7 @@ def load_problem(directory: Path, baseline: str | None = None) -> Problem:
     definition = _parse(Definition, directory / "definition.json")
     workloads = _load_workloads(directory, definition)
     spec, candidate = _load_baseline(directory, definition, baseline)
+    origin = directory / PROVENANCE
     reference, notes = _load_reference(directory, definition)
     try:
         return Problem(
@@ -55,6 +60,9 @@ def load_problem(directory: Path, baseline: str | None = None) -> Problem:
             spec=spec,
             baseline=candidate,
             data=_data_files(directory, workloads),
+            provenance=_parse(Provenance, origin)
+            if origin.is_file() and baseline is None
+            else None,
         )
     except ValidationError as error:
         raise ProblemError(f"{directory}: {_first_error(error)}") from None
@@ -135,6 +143,10 @@ def _load_reference(directory: Path, definition: Definition) -> tuple[str, tuple
         return embedded, (
             f"{path} differs from the reference in definition.json, which is the one that counts",
         )
+    if definition.oracle == "baseline":
+        if beside is not None:
+            _parsed(beside, str(path))
+        return beside or _NO_REFERENCE, ()
     if beside is None:
         raise ProblemError(
             f"{directory}: no reference: put one in reference.py, or embed it in definition.json as `reference`"

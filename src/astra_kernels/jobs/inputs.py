@@ -241,15 +241,26 @@ def _any_integer(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.n
 def _near_limit(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     largest = int(np.iinfo(dtype).max)
     values = largest - random.integers(0, 16, shape)
-    return np.asarray(values * _signs(random, shape))
+    return np.asarray(values if _is_unsigned(dtype) else values * _signs(random, shape))
 
 
 def _few(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     return random.integers(0, 4, shape)
 
 
+def _is_unsigned(dtype: str) -> bool:
+    """Whether an integer type holds no negative numbers."""
+    return int(np.iinfo(dtype).min) == 0
+
+
+def _bell(random: _Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Small whole numbers around 0; their absolute values where there are no negative ones."""
+    values = np.rint(4 * random.standard_normal(shape))
+    return np.abs(values) if _is_unsigned(dtype) else values
+
+
 _INTEGER: Mapping[str, _Maker] = {
-    "normal": lambda random, dtype, shape: np.rint(4 * random.standard_normal(shape)),
+    "normal": _bell,
     "uniform": _any_integer,
     "zeros": lambda random, dtype, shape: np.zeros(shape, dtype),
     "ones": lambda random, dtype, shape: np.ones(shape, dtype),
@@ -263,7 +274,7 @@ _INTEGER: Mapping[str, _Maker] = {
     "constant_rows": lambda random, dtype, shape: np.broadcast_to(
         _any_integer(random, dtype, (*shape[:-1], 1) if shape else ()), shape
     ),
-    "scaled_rows": lambda random, dtype, shape: np.rint(4 * random.standard_normal(shape)),
+    "scaled_rows": _bell,
     "extremes": _near_limit,
 }
 

@@ -7,13 +7,14 @@ of the task, the bandwidth of the datasheet and the baseline's time.
 
 from __future__ import annotations
 
+from astra_kernels.devices.sim_metrics import WRITTEN
 from astra_kernels.jobs.layout import elements_of
 from astra_kernels.jobs.modelled import Launches, modelled_call
 from astra_kernels.jobs.spec import JobSpec, WorkloadSpec
 from astra_kernels.records.dtypes import dtype_bytes
 from astra_kernels.simulator import load_machine
 
-READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
+READ = "dram__bytes_read.sum"
 ENOUGH = 0.99
 ENOUGH_OF_A_SAMPLE = 0.9
 """Counters scaled from some 64 blocks are off by a few hundredths when blocks differ."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,7 @@ from astra_kernels.jobs.inputs import Inputs, InputSource
 from astra_kernels.jobs.layout import Layout, buffer_sizes, fill_image, lay_out, total_elements
 from astra_kernels.jobs.memory import result_area, sealed_image
 from astra_kernels.jobs.oracle import Expected
+from astra_kernels.jobs.own_oracle import OwnOracle
 from astra_kernels.jobs.perturb import flips_of
 from astra_kernels.jobs.reference_process import ReferenceProcess
 from astra_kernels.jobs.spec import JobSpec, SmallerBatch, WorkloadSpec
@@ -66,8 +67,13 @@ class Prepared:
 class Bench:
     """The workloads of a job with their inputs and oracle, made when first asked for."""
 
-    def __init__(self, spec: JobSpec, job_dir: Path) -> None:
+    def __init__(self, spec: JobSpec, job_dir: Path, own: OwnOracle | None = None) -> None:
         """Loads the reference.
+
+        Args:
+            spec: the job.
+            job_dir: where its files lie.
+            own: answers in place of the reference, which then only makes custom inputs.
 
         Raises:
             UserError: the reference cannot be loaded.
@@ -75,6 +81,7 @@ class Bench:
         """
         self.spec = spec
         self._job_dir = job_dir
+        self._own = own
         self._reference = ReferenceProcess(spec, job_dir)
         self._questions = ThreadPoolExecutor(max_workers=1, thread_name_prefix="oracle")
         """Whoever has a question for the reference queues here: its process answers one at a time."""
@@ -179,6 +186,8 @@ class Bench:
 
     def ask_ahead(self, workloads: Iterable[WorkloadSpec]) -> None:
         """Has the oracle begin with these workloads, which are prepared, while something else goes on."""
+        if self._own is not None:
+            return  # it needs what is being built
         for workload in workloads:
             if self.is_checked(workload):
                 self._asked(self.prepared(workload))
@@ -186,7 +195,11 @@ class Bench:
     def _asked(self, prepared: Prepared) -> Future[Expected]:
         uuid = prepared.workload.uuid
         if uuid not in self._answers:
-            ask = partial(self._reference.expected, prepared.workload, prepared.inputs)
+            ask: Callable[[], Expected]
+            if self._own is not None:
+                ask = partial(self._own.expected, self, prepared)
+            else:
+                ask = partial(self._reference.expected, prepared.workload, prepared.inputs)
             self._answers[uuid] = self._questions.submit(ask)
         return self._answers[uuid]
 

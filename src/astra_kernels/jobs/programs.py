@@ -67,7 +67,7 @@ class Workshop:
                 include_dirs=(*request.include_dirs, *self.adapter.include_dirs),
                 entry_symbols=(*self.adapter.exports, ENTRY),
                 entry_advice=self.adapter.advice,
-                trusted_flags=self.adapter.flags,
+                trusted_flags=self.adapter.flags_for(request.sources),
                 link_flags=self.adapter.link_flags,
                 readable=self.adapter.readable,
                 libraries=self.adapter.libraries,

@@ -13,6 +13,7 @@ from pathlib import Path
 from astra_kernels.errors import MachineFault
 from astra_kernels.jobs.entry import adapter_of
 from astra_kernels.jobs.gates import Gates
+from astra_kernels.jobs.own_oracle import OwnOracle
 from astra_kernels.jobs.prepare import Bench
 from astra_kernels.jobs.programs import Workshop
 from astra_kernels.jobs.spec import RESULT_FILE, read_spec
@@ -47,7 +48,8 @@ def run_job(
         adapter = adapter_of(spec)
         deadline_s = spec.limits.build_s * (1.0 if adapter is None else adapter.patience)
         shop = Workshop(job_dir, tools, builds, deadline_s, adapter)
-        gates = Gates(spec, Bench(spec, job_dir), shop)
+        own = OwnOracle(spec, shop) if spec.oracle == "baseline" else None
+        gates = Gates(spec, Bench(spec, job_dir, own), shop)
         outcome = dataclasses.replace(
             gates.evaluate(),
             device=gates.device_name(),

@@ -170,6 +170,8 @@ class JobSpec:
     limits: Limits = Limits()
     binding: str = "c"
     """How the entry point is called: c, tvm-ffi or torch."""
+    oracle: str = "reference"
+    """What outputs are compared with: the answers of reference.py, or the `baseline`'s own."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -221,6 +223,7 @@ def _decode(raw: dict[str, Any]) -> JobSpec:
         profile=raw["profile"],
         safety=raw.get("safety", False),
         binding=raw.get("binding", "c"),
+        oracle=raw.get("oracle", "reference"),
         limits=Limits(**raw["limits"]),
     )
 

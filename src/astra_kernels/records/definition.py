@@ -115,6 +115,8 @@ class Definition(Record):
     constraints: tuple[str, ...] = ()
     reference: str | None = None
     """Python source with `run`; empty when the problem directory has a `reference.py`."""
+    oracle: Literal["reference", "baseline"] = "reference"
+    """`baseline`: there is no reference, and outputs are compared with the original kernel's own *(extension)*."""
     custom_inputs_entrypoint: str | None = None
     tolerance: Tolerance | None = None
     """Holds for every workload that has none of its own *(extension)*."""

@@ -15,6 +15,7 @@ DType = Literal[
     "int32",
     "int16",
     "int8",
+    "uint8",
     "bool",
 ]
 

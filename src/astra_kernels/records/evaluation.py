@@ -323,7 +323,8 @@ class Passed(Common):
     safety: tuple[SafetyCheck, ...] = ()
     """Tools that looked for illegal accesses and races; empty when none was asked for."""
     oracle: str = ""
-    """Which oracle decided: `reference_fp64`, `reference on float64 inputs` or `reference as it is`."""
+    """Which oracle decided: `reference_fp64`, `reference on float64 inputs`, `reference as it is`
+    or `the baseline's own outputs`."""
     geomean: Timing | None = None
     """Geometric mean over the timed workloads: a `Measured` or `Modelled` whose times are geometric means."""
     weighted_geomean: Timing | None = None

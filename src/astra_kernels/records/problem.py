@@ -12,6 +12,7 @@ from astra_kernels.records.base import Record
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import Definition
 from astra_kernels.records.expressions import evaluate
+from astra_kernels.records.provenance import Provenance
 from astra_kernels.records.solution import SolutionSpec
 from astra_kernels.records.workload import Workload
 
@@ -35,6 +36,8 @@ class Problem(Record):
     spec: SolutionSpec
     baseline: Candidate
     data: tuple[DataFile, ...] = ()
+    provenance: Provenance | None = None
+    """Where the baseline was taken from, if `astra extract` did it."""
     notes: tuple[str, ...] = Field((), exclude=True)
     """What the importer noticed and the user should know; no part of the problem itself."""
 
@@ -59,6 +62,12 @@ class Problem(Record):
             self.spec.resolved_arguments(self.definition)
         except ValueError as error:
             raise ValueError(f"baseline/solution.json: spec.{error}") from error
+        known = self.provenance.files if self.provenance is not None else ()
+        for file in known:
+            if file.path_in_problem not in self.baseline.sources:
+                raise ValueError(
+                    f"provenance.json: files: {file.path_in_problem!r} is no source of the baseline"
+                )
         return self
 
     def _check_expressions(self, workload: Workload) -> None:

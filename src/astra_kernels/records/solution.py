@@ -45,6 +45,7 @@ _SCALAR_CTYPE: dict[str, CType] = {
     "int32": "int32",
     "int16": "int32",
     "int8": "int32",
+    "uint8": "int32",
     "bool": "bool",
 }
 

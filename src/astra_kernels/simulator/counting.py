@@ -61,38 +61,33 @@ class _Row:
     counts: dict[str, int]
 
 
-def _is(row: _Row, handler: str, *spaces: Space) -> bool:
-    return row.operation.handler == handler and row.operation.memory.space in spaces
-
-
 def _metrics(rows: list[_Row]) -> dict[str, int]:
-    def total(what: str, *cases: tuple[str, Space]) -> int:
+    def total(what: str, *handlers: str) -> int:
+        return sum(row.counts[what] for row in rows if row.operation.handler in handlers)
+
+    def executed(handler: str, space: Space) -> int:
+        """Instructions that name their space: ncu counts generic ones apart."""
         return sum(
-            row.counts[what]
+            row.counts["shared_requests" if space == Space.SHARED else "global_requests"]
             for row in rows
-            if any(_is(row, handler, space) for handler, space in cases)
+            if row.operation.handler == handler and row.operation.memory.space == space
         )
 
-    global_load = (("load", Space.GLOBAL), ("copy_async", Space.SHARED))
-    global_store = (("store", Space.GLOBAL),)
     issued = [row for row in rows if row.operation.counted]
     prefix = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
+    wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
     return {
-        prefix.format("requests", "ld"): total("requests", *global_load),
-        prefix.format("sectors", "ld"): total("transactions", *global_load),
-        prefix.format("requests", "st"): total("requests", *global_store),
-        prefix.format("sectors", "st"): total("transactions", *global_store),
-        "smsp__inst_executed_op_shared_ld.sum": total("requests", ("load", Space.SHARED)),
-        "smsp__inst_executed_op_shared_st.sum": total("requests", ("store", Space.SHARED)),
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": total(
-            "transactions", ("load", Space.SHARED)
-        ),
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": total(
-            "transactions", ("store", Space.SHARED)
-        ),
-        "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum": total("requests", ("load", Space.LOCAL)),
-        "l1tex__t_requests_pipe_lsu_mem_local_op_st.sum": total("requests", ("store", Space.LOCAL)),
-        "smsp__inst_executed_op_global_atom.sum": total("requests", ("atomic", Space.GLOBAL)),
+        prefix.format("requests", "ld"): total("global_requests", "load", "copy_async"),
+        prefix.format("sectors", "ld"): total("sectors", "load", "copy_async"),
+        prefix.format("requests", "st"): total("global_requests", "store"),
+        prefix.format("sectors", "st"): total("sectors", "store"),
+        "smsp__inst_executed_op_shared_ld.sum": executed("load", Space.SHARED),
+        "smsp__inst_executed_op_shared_st.sum": executed("store", Space.SHARED),
+        wavefronts.format("ld"): total("wavefronts", "load", "load_matrices"),
+        wavefronts.format("st"): total("wavefronts", "store", "store_matrices"),
+        "l1tex__t_requests_pipe_lsu_mem_local_op_ld.sum": total("local_requests", "load"),
+        "l1tex__t_requests_pipe_lsu_mem_local_op_st.sum": total("local_requests", "store"),
+        "smsp__inst_executed_op_global_atom.sum": executed("atomic", Space.GLOBAL),
         "smsp__inst_executed.sum": sum(row.counts["warps"] for row in issued),
         "smsp__thread_inst_executed.sum": sum(row.counts["threads"] for row in issued),
         "smsp__thread_inst_executed_pred_on.sum": sum(row.counts["guarded_on"] for row in issued),
@@ -107,12 +102,9 @@ def _lines(rows: list[_Row]) -> dict[SourceLine, LineCounters]:
             continue
         sums = lines.setdefault(instruction.line, [0, 0, 0, 0])
         sums[0] += row.counts["warps"] if row.operation.counted else 0
-        space = row.operation.memory.space
-        if row.operation.handler == "copy_async" or space in (Space.GLOBAL, Space.GENERIC):
-            sums[1] += row.counts["requests"]
-            sums[2] += row.counts["transactions"]
-        elif space == Space.SHARED:
-            sums[3] += row.counts["transactions"]
+        sums[1] += row.counts["global_requests"]
+        sums[2] += row.counts["sectors"]
+        sums[3] += row.counts["wavefronts"]
     return {line: LineCounters(*sums) for line, sums in lines.items()}
 
 
@@ -136,7 +128,10 @@ class TimedCounters(Counters):
         slowest_load_rounds: How often such a warp waits for loads; those of a few warps in proportion.
         lines_read: 128-byte lines of global memory, counted for each load request.
         lines_written: The same for each store request.
-        atomic_sectors: 32-byte sectors of global memory, counted for each atomic operation of a warp.
+        atomic_passes: 32-byte sectors of global memory, counted for each atomic operation of a warp as often
+            as it has lanes that change the same address.
+        busiest_atomic_passes: Those of the stretch of memory that has most of them; a stretch is in one
+            slice of L2.
         blocks: How often each basic block ran: what machine code is matched with
             (`devices/executed_sass.py`).
     """
@@ -146,7 +141,8 @@ class TimedCounters(Counters):
     slowest_load_rounds: float
     lines_read: int
     lines_written: int
-    atomic_sectors: int
+    atomic_passes: int
+    busiest_atomic_passes: int
     blocks: tuple[ExecutedBlock, ...]
 
 
@@ -219,7 +215,7 @@ def summarise(
         load_rounds=waits.load_rounds,
         active_lanes=metrics["smsp__thread_inst_executed.sum"] / issued if issued else 0.0,
         dram_bytes_read=round(result.bytes_read * scale),
-        dram_bytes_written=round(result.bytes_written * scale),
+        distinct_bytes_written=round(result.bytes_written * scale),
         barriers=round(result.barriers * scale),
         lines=_lines(rows),
         chain_clocks=waits.chain_clocks,
@@ -227,14 +223,12 @@ def summarise(
         slowest_load_rounds=waits.slowest_load_rounds,
         lines_read=_lines_of(rows, "load", "copy_async"),
         lines_written=_lines_of(rows, "store"),
-        atomic_sectors=sum(
-            row.counts["transactions"]
-            for row in rows
-            if row.operation.handler == "atomic" and row.operation.memory.space != Space.SHARED
-        ),
+        atomic_passes=sum(row.counts["atomic_passes"] for row in rows),
+        busiest_atomic_passes=round(result.busiest_atomic_passes * scale),
         blocks=executed_blocks(
             kernel.microcode,
             [row.counts["warps"] for row in rows],
-            [row.counts["requests"] for row in rows],
+            [row.counts["global_requests"] + row.counts["shared_requests"] for row in rows],
+            [row.counts["splits"] for row in rows],
         ),
     )

@@ -13,7 +13,10 @@ from astra_kernels.simulator.lowering.encode import OperationNumbers
 from astra_kernels.simulator.lowering.microcode import Kind
 from astra_kernels.simulator.lowering.translate import OperationTable
 
-COUNTER_NAMES = ("warps", "threads", "guarded_on", "requests", "transactions", "bytes", "lines")
+COUNTER_NAMES = (
+    "warps", "threads", "guarded_on", "global_requests", "shared_requests", "local_requests",
+    "sectors", "lines", "wavefronts", "atomic_passes", "splits",
+)  # fmt: skip
 
 
 class NativeFault(C.Structure):
@@ -67,6 +70,7 @@ class LaunchResult(C.Structure):
         ("barriers", C.c_uint64),
         ("bytes_read", C.c_uint64),
         ("bytes_written", C.c_uint64),
+        ("busiest_atomic_passes", C.c_uint64),
         ("unchecked", C.c_uint64),
         ("message", C.c_char * 512),
     )

@@ -89,7 +89,7 @@ def issue_slots(operation: MicroOp) -> tuple[float, float]:
     name = operation.operation
     if operation.handler != "elementwise":
         free = operation.handler in ("nop", "grid_wait")
-        return (1.0, 0.0) if operation.counted and not free else (0.0, 0.0)
+        return (1.0, 0.0) if operation.issued and not free else (0.0, 0.0)
     if name in _EXPANSIONS:
         return _EXPANSIONS[name]
     if name.startswith(_FREE):
@@ -112,7 +112,8 @@ def result_clocks(operation: MicroOp) -> float:
     """Clocks until an instruction that needs the result can start; global loads are not among them."""
     name = operation.operation
     if operation.handler != "elementwise":
-        shared = operation.handler == "load" and operation.memory.space == Space.SHARED
+        loads = operation.handler in ("load", "load_matrices")
+        shared = loads and operation.memory.space == Space.SHARED
         by_handler = {"branch": _BRANCH, "shuffle": _SHUFFLE, "barrier": _BARRIER}
         return _SHARED if shared else by_handler.get(operation.handler, 0.0)
     if name.startswith(_FREE):

@@ -118,8 +118,10 @@ class Counters:
         active_lanes: Mean number of lanes active in an instruction, 32 without divergence.
         dram_bytes_read: Distinct 32-byte sectors read, times 32: what must come from DRAM at least
             once when caches are cold.
-        dram_bytes_written: The same for writes. Both are scaled up in a sampled launch, where data
-            that all blocks share is then counted too often.
+        distinct_bytes_written: The same for writes. It is no figure of the profiler's: L2 keeps what is
+            written until it needs the room, mostly until the kernel is over, and `dram__bytes_write.sum` has
+            only what it let go of before. Both are scaled up in a sampled launch, where data that all blocks
+            share is then counted too often.
         barriers: Barriers of a block completed.
         lines: The same work by source line.
     """
@@ -131,7 +133,7 @@ class Counters:
     load_rounds: float
     active_lanes: float
     dram_bytes_read: int
-    dram_bytes_written: int
+    distinct_bytes_written: int
     barriers: int
     lines: dict[SourceLine, LineCounters]
 

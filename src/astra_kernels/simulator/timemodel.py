@@ -36,9 +36,8 @@ _SCHEDULERS = 4
 _L1_SECTORS_PER_CLOCK = 4
 _L2_LINE_CLOCKS = 2.0
 # The slices of L2, each 64 of 5120 bytes a clock, change a sector a clock by atomic operations; all that change
-# the same sector meet in one slice.
+# the same stretch of memory (`kStretchBytes` of the executor) meet in one slice.
 _L2_SLICES = 80
-_SECTOR_BYTES = 32
 _WARP = 32
 # Read off single rows of docs/results/h200-validation: kernels of blocks of two warps that do next to nothing
 # (0.61 ns a block more), and a transpose whose stores meet a line in every lane.
@@ -175,9 +174,9 @@ def _block_work(
 
 
 def _atomics_us(counters: TimedCounters, machine: Machine) -> float:
-    """What L2 needs for atomic operations, if those on different sectors are spread evenly over them."""
-    distinct = max(1.0, counters.dram_bytes_written / _SECTOR_BYTES)
-    return counters.atomic_sectors / min(_L2_SLICES, distinct) / float(machine.clock_mhz)
+    """What the busiest slice of L2 needs for atomic operations."""
+    evenly = counters.atomic_passes / _L2_SLICES
+    return max(evenly, counters.busiest_atomic_passes) / float(machine.clock_mhz)
 
 
 def _round_us(counters: TimedCounters) -> float:
@@ -243,7 +242,7 @@ def model_time(launch: Launch, machine: Machine, resources: Resources) -> Modell
     waves = _waves(counters, machine, place, work.total_us)
 
     bandwidth = machine.memory_bandwidth_gb_s * _DRAM_EFFICIENCY * 1e3  # bytes a microsecond
-    dram_us = (counters.dram_bytes_read + counters.dram_bytes_written) / bandwidth
+    dram_us = (counters.dram_bytes_read + counters.distinct_bytes_written) / bandwidth
     clock = float(machine.clock_mhz)
     warps = -(-launch.threads_per_block // _WARP)
     # A multiprocessor starts one warp after the other, and in every wave a block waits for its last one.
@@ -251,6 +250,9 @@ def model_time(launch: Launch, machine: Machine, resources: Resources) -> Modell
     grid_start_us = launch.blocks * _BLOCK_START_CLOCKS / clock
     floor_us = _EMPTY_KERNEL_US + _START_US
     running_us = waves.first_us + _join(_DRAM_OVERLAP, dram_us, warp_start_us + waves.later_us)
+    # Atomic operations of earlier waves are carried out beside later ones; nothing hides those of the last.
+    atomics_us = _atomics_us(counters, machine)
+    changed_us = max(running_us + atomics_us / place.waves, waves.first_us + atomics_us)
     parts = {
         Bound.LAUNCH: floor_us + max(warp_start_us, grid_start_us),
         Bound.DRAM: dram_us,
@@ -260,7 +262,7 @@ def model_time(launch: Launch, machine: Machine, resources: Resources) -> Modell
         Bound.LATENCY: waves.waiting_us,
     }
     return ModelledTime(
-        device_us=floor_us + max(running_us, grid_start_us, _atomics_us(counters, machine)),
+        device_us=floor_us + max(changed_us, grid_start_us),
         dram_us=dram_us,
         work_us=place.busiest * work.total_us,
         grid_start_us=grid_start_us,

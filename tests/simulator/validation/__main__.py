@@ -12,17 +12,18 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from astra_kernels.devices.executed_sass import MachineBlock, machine_code
+from astra_kernels.devices.machine_code import MachineBlock, machine_code
 from astra_kernels.errors import AstraError
 from astra_kernels.languages.cuda.toolchain import find_toolchain
 from astra_kernels.simulator import stated_error
 from tests.simulator.validation import counters
-from tests.simulator.validation.comparison import Timed, time_summary, worst_ulps
+from tests.simulator.validation.comparison import Counted, Timed, time_summary, worst_ulps
 from tests.simulator.validation.corpus import CHECKED, SOURCES, TIMED
 from tests.simulator.validation.holdout import listed
 from tests.simulator.validation.measuring import digest, write_json
@@ -82,11 +83,10 @@ def compare(folder: Path, measured: dict[str, Any], cache: Path) -> dict[str, An
         for built in programs.built.values():
             code |= machine_code(built, tools)
         report["counters"] = _counters(folder, profiled, checked, code)
-        report["dram"] = counters.summary(
-            {
-                s.point.name: counters.dram(s, profiled[s.point.name])
-                for s in run_points(programs, large)
-            }
+        ran = {s.point.name: s for s in run_points(programs, large)}
+        report["dram"], report["larger"] = _larger(folder, profiled, ran.values(), code)
+        report["written_back"] = counters.written_back(
+            {n: (s, profiled[n]) for n, s in ran.items()}
         )
         report["profiled"] = [len(names & profiled.keys()), len(large)]
     if (folder / "times.json").is_file():
@@ -138,6 +138,25 @@ def _counters(
         if name in profiled
     }
     return counters.summary(found)
+
+
+def _larger(
+    folder: Path,
+    profiled: counters.Rows,
+    points: Iterable[Simulated],
+    code: dict[str, list[MachineBlock]],
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Bytes from DRAM, and machine instructions, of points that are timed."""
+    classes = counters.read_classes(folder)
+    dram: dict[str, list[Counted]] = {}
+    instructions: dict[str, list[Counted]] = {}
+    for here in points:
+        name = here.point.name
+        machine = code.get(here.launch.kernel)
+        dram[name] = counters.dram_read(here, profiled[name])
+        found = counters.counted(here, profiled[name], classes.get(name), machine)
+        instructions[name] = [c for c in found if counters.of_machine_code(c.metric)]
+    return counters.summary(dram), counters.summary(instructions)
 
 
 def _times(folder: Path, programs: Programs) -> dict[str, Any]:

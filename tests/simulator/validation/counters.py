@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from astra_kernels.devices.executed_sass import MachineBlock, executed_classes
+from astra_kernels.devices.executed_sass import executed_classes
+from astra_kernels.devices.machine_code import MachineBlock
 from astra_kernels.jobs.ncu import parse_raw_page
 from astra_kernels.languages.cuda.sass import instruction_class
 from astra_kernels.simulator.counting import TimedCounters
@@ -24,7 +25,7 @@ _GLOBAL = tuple(
     for op in ("ld", "st")
 )
 _SHARED = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum" for op in ("ld", "st"))
-_DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+_READ, _WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
 _LIMITS = {
     **dict.fromkeys(_GLOBAL, 0.02),
     **dict.fromkeys(_SHARED, 0.10),
@@ -122,13 +123,39 @@ def counted(
     return found
 
 
-def dram(here: Simulated, measured: Mapping[str, float]) -> list[Counted]:
-    """Bytes to and from DRAM; caches absorb what they like, so that nothing is promised."""
+def of_machine_code(metric: str) -> bool:
+    """Whether a metric is of machine instructions."""
+    return metric == "smsp__inst_executed.sum" or metric.startswith("instructions: ")
+
+
+def dram_read(here: Simulated, measured: Mapping[str, float]) -> list[Counted]:
+    """Bytes from DRAM with cold caches."""
     counters = here.launch.counters
     assert counters is not None
-    ours = (counters.dram_bytes_read, counters.dram_bytes_written)
-    pairs = zip(_DRAM, ours, strict=True)
-    return [Counted(m, value, measured[m], 0.1) for m, value in pairs if measured.get(m)]
+    if not measured.get(_READ):
+        return []
+    return [Counted(_READ, counters.dram_bytes_read, measured[_READ], 0.1)]
+
+
+def written_back(points: Mapping[str, tuple[Simulated, Mapping[str, float]]]) -> dict[str, object]:
+    """How much of what a kernel writes comes to DRAM before it is over, which L2 decides.
+
+    Args:
+        points: launches by name, and what ncu counted of them.
+    """
+    shares: dict[str, float] = {}
+    for name, (here, measured) in points.items():
+        counters = here.launch.counters
+        assert counters is not None
+        if counters.distinct_bytes_written and _WRITE in measured:
+            shares[name] = measured[_WRITE] / counters.distinct_bytes_written
+    most = max(shares, key=lambda name: shares[name], default=None)
+    return {
+        "points": len(shares),
+        "nothing": sum(share == 0 for share in shares.values()),
+        "most": None if most is None else round(shares[most], 4),
+        "most_point": most,
+    }
 
 
 def _batches(folder: Path, page: str) -> list[tuple[list[str], str]]:

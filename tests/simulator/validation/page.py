@@ -18,6 +18,7 @@ _COUNTERS = {
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": "global store sectors",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": "shared load wavefronts",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": "shared store wavefronts",
+    "dram__bytes_read.sum": "bytes from DRAM, of large launches",
     "smsp__inst_executed.sum": "warp instructions, of machine code",
 }
 
@@ -45,7 +46,9 @@ def _tables(found: dict[str, Any], folder: Path) -> str:
         "(`tests/simulator/validation/holdout.json`, written before any was measured). "
         f"Measured: {where}.\n",
         *_outputs(found.get("outputs")),
-        *_counters(found.get("counters")),
+        *_counters(found.get("counters"), found.get("dram")),
+        *_written_back(found.get("written_back")),
+        *_larger(found.get("larger")),
         *_times(found.get("times")),
     ]
     return "\n".join(lines)
@@ -74,11 +77,24 @@ def _outputs(rows: dict[str, Any] | None) -> list[str]:
     return [*head, *(f"| {label} | {' | '.join(row)} |" for label, row in cells.items()), ""]
 
 
-def _counters(rows: dict[str, Any] | None) -> list[str]:
+def _written_back(found: dict[str, Any] | None) -> list[str]:
+    if not found:
+        return []
+    return [
+        f"Of the bytes that {found['points']} large launches write, {found['nothing']} had not one written back to "
+        f"DRAM before they were over (`dram__bytes_write.sum`), the others up to {found['most']:.0%} "
+        f"({found['most_point']}): L2 has room for the rest. What is called *distinct bytes written* here is "
+        "what must come to DRAM in the end, and has no counterpart among these counters.",
+        "",
+    ]
+
+
+def _counters(rows: dict[str, Any] | None, large: dict[str, Any] | None = None) -> list[str]:
     lines = [
         "| counter, against Nsight Compute | calls | limit | within it | worst | where |",
         "|---|---|---|---|---|---|",
     ]
+    rows = None if rows is None else {**rows, **(large or {})}
     names = {**_COUNTERS, **{m: m for m in rows or {} if m not in _COUNTERS}}
     for metric, label in names.items():
         row = (rows or {}).get(metric)
@@ -90,6 +106,20 @@ def _counters(rows: dict[str, Any] | None) -> list[str]:
             f"| {label} | {row['points']} | {row['limit']:.0%} | {row['within']} | {worst} | {row['worst_point']} |"
         )
     return [*lines, ""]
+
+
+def _larger(rows: dict[str, Any] | None) -> list[str]:
+    if not rows:
+        return []
+    total = rows["smsp__inst_executed.sum"]
+    worst = max(rows, key=lambda metric: abs(rows[metric]["worst"] or 0))
+    outside = sorted({name for row in rows.values() for name in row["outside"]})
+    return [
+        f"Machine instructions of {total['points']} larger calls of the same kernels: all classes within 10 % on "
+        f"{total['points'] - len(outside)}, {'not on ' + '; '.join(outside) if outside else 'worst'} "
+        f"{rows[worst]['worst']:+.1%} ({worst.removeprefix('instructions: ')}, {rows[worst]['worst_point']}).",
+        "",
+    ]
 
 
 def _times(found: dict[str, Any] | None) -> list[str]:

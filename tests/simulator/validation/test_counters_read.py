@@ -5,12 +5,8 @@ import json
 
 import pytest
 
-from astra_kernels.devices.executed_sass import (
-    block_executions,
-    executed_classes,
-    machine_blocks,
-    machine_code,
-)  # fmt: skip
+from astra_kernels.devices.executed_sass import block_executions, executed_classes
+from astra_kernels.devices.machine_code import machine_blocks, machine_code
 from astra_kernels.simulator.executed import ExecutedBlock
 from tests.simulator.validation.corpus import CHECKED
 from tests.simulator.validation.counters import read_classes, read_metrics, source_tables
@@ -50,15 +46,15 @@ looped:
         /*0090*/                   NOP;
 """
 PTX = (
-    ExecutedBlock(8, {("k.cu", 2, 2): 3}, {}, 0),
-    ExecutedBlock(80, {("v.h", 9, 3): 4}, {("global_load", ("v.h", 9, 3)): 1}, 1),
-    ExecutedBlock(8, {("k.cu", 4, 4): 2}, {("global_store", ("k.cu", 4, 4)): 1}, 0),
+    ExecutedBlock(8, {("k.cu", 2, 2): 3}, {}, (1,)),
+    ExecutedBlock(80, {("v.h", 9, 3): 4}, {("global_load_4", ("v.h", 9, 3)): 1}, (1, 2)),
+    ExecutedBlock(8, {("k.cu", 4, 4): 2}, {("global_store_4", ("k.cu", 4, 4)): 1}, (3,)),
 )
 
 
 def test_an_unrolled_loop_runs_less_often():
     blocks = machine_blocks(LISTING)["looped"]
-    assert [block.loops for block in blocks] == [0, 1, 0]
+    assert [block.successors for block in blocks] == [(1,), (1, 2), (3,)]
     assert block_executions(blocks, PTX) == [8, 20, 8]
     classes = executed_classes(blocks, PTX)
     assert classes == {"move": 8, "global_load": 80, "branch": 28, "global_store": 8}
@@ -130,7 +126,7 @@ $divides$__internal_0_$__cuda_sm3x_div_rn_noftz_f32_slowpath:
 def test_slow_paths_and_copies_for_diverged_warps_do_not_run():
     blocks = machine_blocks(SLOW)["divides"]
     line = ("k.cu", 2, 2)
-    ran = block_executions(blocks, [ExecutedBlock(4, {line: 3}, {("shuffle", line): 1}, 0)])
+    ran = block_executions(blocks, [ExecutedBlock(4, {line: 3}, {("shuffle", line): 1}, (1,))])
     opcodes = [o for block, times in zip(blocks, ran, strict=True) if times for o in block.opcodes]
     assert opcodes == ["FFMA", "BRA", "BRA.DIV", "SHFL.BFLY", "EXIT"]
     assert set(ran) == {0, 4}

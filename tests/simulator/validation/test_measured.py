@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from astra_kernels.devices.machine_code import machine_code
 from tests.simulator.validation.__main__ import _off, compare
 from tests.simulator.validation.comparison import Timed, time_summary
 from tests.simulator.validation.corpus import CHECKED, TIMED
-from tests.simulator.validation.counters import read_metrics
+from tests.simulator.validation.counters import counted, read_classes, read_metrics
 from tests.simulator.validation.holdout import listed
 from tests.simulator.validation.point import STORED
 from tests.simulator.validation.programs import build_all
@@ -19,6 +20,11 @@ FOLDER = Path(__file__).resolve().parents[3] / "docs" / "results" / "h200-valida
 SAMPLE = ("movement", "tensor")
 """Sources that are compared every time."""
 WAVEFRONTS = tuple(f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum" for op in ("ld", "st"))
+GLOBAL = tuple(
+    f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum"
+    for what in ("requests", "sectors")
+    for op in ("ld", "st")
+)
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +66,35 @@ def test_outputs_are_those_of_the_gpu(toolchain, build_cache, stated):
     assert exact > 20
 
 
-def test_shared_wavefronts_are_those_of_the_profiler(toolchain, build_cache):
-    """Of the kernels that move data by ordinary loads and stores: exactly, broadcasts of wide loads included."""
-    programs = build_all(("movement",), toolchain, build_cache, 2, None)
+def test_memory_traffic_is_that_of_the_profiler(toolchain, build_cache):
+    """Exactly: broadcasts of wide loads, `ldmatrix`, `stmatrix` and `wmma` included."""
+    programs = build_all(SAMPLE, toolchain, build_cache, 2, None)
     measured = read_metrics(FOLDER)
     compared = 0
-    for here in run_points(programs, tuple(p for p in CHECKED if p.source == "movement")):
-        for metric in WAVEFRONTS:
+    for here in run_points(programs, tuple(p for p in CHECKED if p.source in SAMPLE)):
+        for metric in (*WAVEFRONTS, *GLOBAL):
             there = measured[here.point.name].get(metric, 0.0)
             assert here.launch.counters.metrics[metric] == there, (here.point.name, metric)
             compared += there > 0
-    assert compared > 12
+    assert compared > 120
+
+
+def test_machine_instructions_are_those_of_the_profiler(toolchain, build_cache):
+    """Every class of those that loops unrolled by ptxas make most of, on every call."""
+    if toolchain.nvdisasm is None:
+        pytest.skip("nvdisasm is not installed")
+    programs = build_all(("elementwise",), toolchain, build_cache, 2, None)
+    code = machine_code(programs.built["elementwise"], toolchain)
+    metrics, classes = read_metrics(FOLDER), read_classes(FOLDER)
+    compared = 0
+    for here in run_points(programs, tuple(p for p in CHECKED if p.source == "elementwise")):
+        name = here.point.name
+        found = counted(here, metrics[name], classes[name], code[here.launch.kernel])
+        for one in found:
+            if one.metric.startswith(("instructions", "smsp__inst_executed")):
+                assert one.within, (name, one)
+                compared += 1
+    assert compared > 60
 
 
 def test_modelled_times_are_the_stated_ones(toolchain, build_cache, stated):
@@ -89,5 +113,7 @@ def test_the_whole_comparison_is_the_stated_one(tmp_path, stated):
     again = compare(FOLDER, measured, tmp_path)
     assert again["outputs"] == stated["outputs"]
     assert again["counters"] == stated["counters"]
+    parts = ("dram", "written_back", "larger")
+    assert [again[p] for p in parts] == [stated[p] for p in parts]
     for part in ("all", "held_out", "rest"):
         assert again["times"][part] == pytest.approx(stated["times"][part], abs=2e-3)

@@ -19,6 +19,12 @@ FOUND = {
         "c": {"ulps": 2.0, "limit": 4.0, "within": True},
     },
     "counters": {"smsp__inst_executed.sum": {"points": 4, "within": 3, "limit": 0.1, "worst": -0.25, "worst_point": "p"}},
+    "dram": {"dram__bytes_read.sum": {"points": 5, "within": 4, "limit": 0.1, "worst": 0.2, "worst_point": "q"}},
+    "written_back": {"points": 7, "nothing": 6, "most": 0.25, "most_point": "r"},
+    "larger": {
+        "smsp__inst_executed.sum": {"points": 5, "worst": 0.01, "worst_point": "p", "outside": []},
+        "instructions: branch": {"points": 4, "worst": -0.2, "worst_point": "q", "outside": ["q"]},
+    },
     "times": {"all": PART, "held_out": {**PART, "tau": None, "share_right": None}, "rest": PART},
 }  # fmt: skip
 
@@ -39,6 +45,13 @@ def test_a_comparison_fills_them(tmp_path):
     assert "| bit for bit | 2 | 1 | 1 | b |" in text
     assert "| approximate instructions | 1 | 0 | 1 | none |" in text
     assert "| 4 | 10% | 3 | -25.0% | p |" in text
+    assert "| bytes from DRAM, of large launches | 5 | 10% | 4 | +20.0% | q |" in text
+    assert "7 large launches write, 6 had not one" in text
+    assert "up to 25% (r)" in text
+    assert (
+        "5 larger calls of the same kernels: all classes within 10 % on 4, not on q -20.0% (branch, q)"
+        in text
+    )
     assert "global load sectors | not counted" in text
     assert "| held out | 9 | 12.5% |  | 0.75 | 8 | 6 | 1 | 1 |" in text
     assert "6 (86%)" in text

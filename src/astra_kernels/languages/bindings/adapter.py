@@ -8,6 +8,7 @@ sets the framework's current stream, calls the operator, and writes down what th
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,6 +68,8 @@ class Adapter:
         exports: symbols that the candidate's own sources have to define.
         advice: what to do when they do not.
         flags: for the compiler.
+        mention: what sources have to mention, as a pattern, to be compiled with `mention_flags` as well.
+        mention_flags: of headers that take a minute to compile and that few sources need.
         link_flags: last on its command line.
         readable: directories that the flags name.
         patience: how many times as long as a kernel with its launcher the build may take.
@@ -80,6 +83,8 @@ class Adapter:
     exports: tuple[str, ...] = ()
     advice: str = ""
     flags: tuple[str, ...] = ()
+    mention: re.Pattern[str] | None = None
+    mention_flags: tuple[str, ...] = ()
     link_flags: tuple[str, ...] = ()
     readable: tuple[Path, ...] = ()
     patience: float = 1.0
@@ -91,6 +96,11 @@ class Adapter:
         for path, text in self.appended.items():
             together[path] = f"{sources.get(path, '')}\n{text}"
         return together
+
+    def flags_for(self, sources: Mapping[str, str]) -> tuple[str, ...]:
+        """What the compiler is told of a program."""
+        mentioned = self.mention and any(map(self.mention.search, sources.values()))
+        return (*self.flags, *self.mention_flags) if mentioned else self.flags
 
     def explained(self, failure: BuildFailure) -> BuildFailure:
         """A failed build; what comes from the binding is said first, in its words."""

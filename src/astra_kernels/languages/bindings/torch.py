@@ -25,6 +25,9 @@ from astra_kernels.languages.bindings.adapter import (
 STAND_IN = Path(__file__).parent / "torch_stand_in"
 _HEADER = "astra_entry.cuh"
 _FLAGS = ("--expt-relaxed-constexpr", "--expt-extended-lambda")
+_REGISTERS = re.compile(
+    r"\bTORCH_(LIBRARY|EXTENSION_NAME)|\bPYBIND11_MODULE\b|include\s*[<\"](torch|pybind11)/"
+)
 _LIBRARIES = ("libc10.so", "libtorch_cpu.so", "libc10_cuda.so", "libtorch_cuda.so")
 
 _FILE = re.compile(
@@ -81,9 +84,10 @@ def torch_adapter(
         flags=(
             *_FLAGS,
             "-DTORCH_EXTENSION_NAME=astra",
-            *("-include", str(registration)),
             *(word for path in headers for word in ("-Xcompiler", f"-idirafter,{path}")),
         ),
+        mention=_REGISTERS,
+        mention_flags=("-include", str(registration)),
         # Sources that include torch/extension.h need Python's symbols, which the child's interpreter has.
         link_flags=("-Xlinker", "-z", "-Xlinker", "undefs"),
         readable=headers,

@@ -19,6 +19,8 @@ from astra_kernels.languages.bindings.adapter import (
 )
 
 _SOURCE = "astra_entry.cpp"
+_PATIENCE = 3.0
+"""FlashInfer instantiates dozens of kernels for one operator: over a minute on a busy machine."""
 
 
 def tvm_ffi_adapter(name: str, parameters: Sequence[Parameter], axes: Sequence[str]) -> Adapter:
@@ -40,6 +42,7 @@ def tvm_ffi_adapter(name: str, parameters: Sequence[Parameter], axes: Sequence[s
         include_dirs=(HEADERS, package / "include"),
         libraries=(package / "lib" / "libtvm_ffi.so",),
         exports=(symbol,),
+        patience=_PATIENCE,
         advice=f"the sources need TVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, ...)",
     )
 

@@ -1,4 +1,7 @@
 // From the addresses of an access to host pointers: which space, in bounds, aligned, and its cost.
+#include <algorithm>
+
+#include "atomics.h"
 #include "interpreter.h"
 
 namespace astra {
@@ -84,22 +87,52 @@ bool Interpreter::global_pointers(Warp& warp, const Addresses& at, Mask mask, bo
   if ((mask & ~warp.waited) && too_early(warp, at, mask & ~warp.waited, writes)) return false;
   for (int i = 0; i < kLanes; ++i) pointers.of[i] = reinterpret_cast<std::uint8_t*>(at.of[i]);
   pointers.contiguous = is_contiguous(at, mask, bytes);
-  if (counters_ && (!allocation_ || allocation_->counted)) {
+  const bool repeated = request_.code[pc_].counted_bytes == kMerged;
+  if (counters_ && !repeated && (!allocation_ || allocation_->counted)) {
     InstructionCounters& counters = counters_[pc_];
-    ++counters.requests;
-    counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
+    ++counters.global_requests;
     if (pointers.contiguous) {
       const std::uint64_t last = at.of[kLanes - 1] + std::uint64_t(bytes) - 1;
-      counters.transactions += (last >> 5) - (first >> 5) + 1;
+      counters.sectors += (last >> 5) - (first >> 5) + 1;
       counters.lines += (last >> 7) - (first >> 7) + 1;
     } else {
       const Touched touched = count_touched(at, mask, bytes);
-      counters.transactions += std::uint64_t(touched.sectors);
+      counters.sectors += std::uint64_t(touched.sectors);
       counters.lines += std::uint64_t(touched.lines);
     }
     mark_sectors(at, mask, writes, pointers.contiguous);
+    if (request_.code[pc_].handler == Handler::atomic || request_.code[pc_].handler == Handler::polling_atomic)
+      count_atomic_passes(at, mask);
   }
   return true;
+}
+
+// Lanes that change the same address take turns; those of a sector that change different ones go together.
+void Interpreter::count_atomic_passes(const Addresses& at, Mask mask) {
+  const std::uint64_t first = at.of[__builtin_ctz(mask)];
+  bool same = true;
+  for (Mask rest = mask; rest; rest &= rest - 1) same = same && at.of[__builtin_ctz(rest)] == first;
+  if (same && atomics()[request_.code[pc_].operation].combines()) mask &= -mask;
+  std::uint64_t sectors[kLanes];
+  int passes[kLanes] = {}, count = 0;
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    int turn = 1;
+    for (Mask before = mask & ((Mask(1) << lane) - 1); before; before &= before - 1)
+      turn += at.of[__builtin_ctz(before)] == at.of[lane];
+    const std::uint64_t sector = at.of[lane] / kSectorBytes;
+    const int place = int(std::find(sectors, sectors + count, sector) - sectors);
+    if (place == count) sectors[count++] = sector;
+    passes[place] = std::max(passes[place], turn);
+  }
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t address = sectors[i] * kSectorBytes;
+    Allocation* holder = allocation_ ? allocation_ : device_memory().find(address);
+    if (!holder || !holder->atomics) continue;
+    counters_[pc_].atomic_passes += std::uint64_t(passes[i]);
+    const std::uint64_t inside = address > holder->address ? address - holder->address : 0;
+    holder->atomics->add(inside / kStretchBytes, passes[i]);
+  }
 }
 
 // In a launch that may overlap the kernel before it, memory is that kernel's until the thread has waited for
@@ -143,9 +176,15 @@ bool Interpreter::shared_pointers(Warp& warp, const Addresses& at, Mask mask, Po
 }
 
 void Interpreter::count_shared(const Addresses& at, Mask mask, bool contiguous) {
-  const std::uint8_t merged = request_.code[pc_].counted_bytes;
+  const Instruction& in = request_.code[pc_];
+  const std::uint8_t merged = in.counted_bytes;
   if (merged == kMerged) return;
   InstructionCounters& counters = counters_[pc_];
+  if (in.handler == Handler::load_matrices || in.handler == Handler::store_matrices) {
+    ++counters.shared_requests;
+    counters.wavefronts += std::uint64_t(count_row_wavefronts(at, mask));
+    return;
+  }
   const int bytes = merged ? merged : access_bytes_;
   int wavefronts = 0, requests = 1;
   if (merged && misaligned_lane(at, mask, merged) >= 0) {
@@ -155,9 +194,8 @@ void Interpreter::count_shared(const Addresses& at, Mask mask, bool contiguous) 
     const int words = bytes > 4 ? bytes / 4 : 1;
     wavefronts = contiguous && !merged ? words : count_wavefronts(at, mask, bytes);
   }
-  counters.requests += std::uint64_t(requests);
-  counters.bytes += std::uint64_t(bytes * __builtin_popcount(mask));
-  counters.transactions += std::uint64_t(wavefronts);
+  counters.shared_requests += std::uint64_t(requests);
+  counters.wavefronts += std::uint64_t(wavefronts);
 }
 
 bool Interpreter::local_pointers(Warp& warp, const Addresses& at, Mask mask, Pointers& pointers) {
@@ -168,14 +206,7 @@ bool Interpreter::local_pointers(Warp& warp, const Addresses& at, Mask mask, Poi
   lane = outside_lane(at, mask, 0, size, bytes);
   if (lane >= 0) return fail(FaultKind::LocalBounds, warp, lane, at.of[lane], bytes);
   for (int i = 0; i < kLanes; ++i) pointers.of[i] = warp.local + std::uint64_t(i) * size + at.of[i];
-  if (counters_) {
-    // The hardware interleaves local memory by lane, so that equal offsets share sectors.
-    InstructionCounters& counters = counters_[pc_];
-    const std::uint64_t asked = std::uint64_t(bytes * __builtin_popcount(mask));
-    ++counters.requests;
-    counters.bytes += asked;
-    counters.transactions += (asked + kSectorBytes - 1) / kSectorBytes;
-  }
+  if (counters_ && request_.code[pc_].counted_bytes != kMerged) ++counters_[pc_].local_requests;
   return true;
 }
 

@@ -127,6 +127,12 @@ void add_bits(std::vector<NamedAtomic>& all, const std::string& type) {
 
 }  // namespace
 
+bool NamedAtomic::combines() const {
+  const std::string family = name.substr(0, name.find('.')), type = name.substr(name.rfind('.') + 1);
+  const bool whole = type == "u32" || type == "s32" || type == "b32";
+  return whole && family != "exch" && family != "cas" && family != "inc" && family != "dec";
+}
+
 const std::vector<NamedAtomic>& atomics() {
   static const std::vector<NamedAtomic> all = [] {
     std::vector<NamedAtomic> out;

@@ -15,6 +15,9 @@ struct NamedAtomic {
   AtomicOperation run;
   int bytes;
   bool order_matters;  // floating-point sums depend on the order of threads
+
+  // Whether ptxas first combines what lanes that are known to share an address do (REDUX, or a count of them).
+  bool combines() const;
 };
 
 const std::vector<NamedAtomic>& atomics();

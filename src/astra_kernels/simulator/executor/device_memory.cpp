@@ -24,6 +24,16 @@ std::uint64_t SectorMap::marked() const {
   return total;
 }
 
+void PassCounts::clear() {
+  for (std::uint64_t i = 0; i < stretches_; ++i) passes_[i].store(0, std::memory_order_relaxed);
+}
+
+std::uint64_t PassCounts::most() const {
+  std::uint32_t most = 0;
+  for (std::uint64_t i = 0; i < stretches_; ++i) most = std::max(most, passes_[i].load(std::memory_order_relaxed));
+  return most;
+}
+
 DeviceMemory::~DeviceMemory() {
   for (auto& [address, allocation] : allocations_)
     munmap(reinterpret_cast<void*>(address - kGap), mapped_bytes(allocation->bytes));
@@ -83,9 +93,11 @@ void DeviceMemory::begin_launch(bool count) {
     if (count && !allocation->read) {
       allocation->read = std::make_unique<SectorMap>(sectors);
       allocation->written = std::make_unique<SectorMap>(sectors);
+      allocation->atomics = std::make_unique<PassCounts>((allocation->bytes + kStretchBytes - 1) / kStretchBytes);
     } else if (allocation->read && allocation->touched) {
       allocation->read->clear();
       allocation->written->clear();
+      allocation->atomics->clear();
     }
     allocation->touched = false;
   }
@@ -119,6 +131,13 @@ std::uint64_t DeviceMemory::bytes_written() const {
   for (auto& [address, allocation] : allocations_)
     if (allocation->written && allocation->touched) total += allocation->written->marked();
   return total * kSectorBytes;
+}
+
+std::uint64_t DeviceMemory::busiest_atomic_passes() const {
+  std::uint64_t most = 0;
+  for (auto& [address, allocation] : allocations_)
+    if (allocation->atomics && allocation->touched) most = std::max(most, allocation->atomics->most());
+  return most;
 }
 
 // A process of the CUDA runtime has one device here, as its interface has no handle for it.

@@ -14,6 +14,8 @@
 namespace astra {
 
 constexpr int kSectorBytes = 32;
+// Memory is dealt to the slices of L2 in stretches of this size: what the time model takes (timemodel.py).
+constexpr int kStretchBytes = 256;
 
 // Which 32-byte sectors of an allocation a launch touched: one byte a sector, so that threads can
 // mark without reading first.
@@ -32,6 +34,22 @@ class SectorMap {
   std::uint64_t sectors_;
 };
 
+// How many passes of atomic operations each stretch of an allocation had.
+class PassCounts {
+ public:
+  explicit PassCounts(std::uint64_t stretches)
+      : passes_(std::make_unique<std::atomic<std::uint32_t>[]>(stretches)), stretches_(stretches) {}
+  void clear();
+  void add(std::uint64_t stretch, int passes) {
+    passes_[stretch].fetch_add(std::uint32_t(passes), std::memory_order_relaxed);
+  }
+  std::uint64_t most() const;
+
+ private:
+  std::unique_ptr<std::atomic<std::uint32_t>[]> passes_;
+  std::uint64_t stretches_;
+};
+
 struct Allocation {
   std::uint64_t address;
   std::uint64_t bytes;
@@ -39,6 +57,7 @@ struct Allocation {
   bool counted;  // false for the simulator's own, such as parameters
   std::atomic<bool> touched{false};  // by the present launch
   std::unique_ptr<SectorMap> read, written;  // made when first touched by a counted launch
+  std::unique_ptr<PassCounts> atomics;
   std::unique_ptr<Shadow> shadow;
 
   bool holds(std::uint64_t first, std::uint64_t size) const {
@@ -66,6 +85,7 @@ class DeviceMemory {
   void end_unchecked_launch();
   std::uint64_t bytes_read() const;
   std::uint64_t bytes_written() const;
+  std::uint64_t busiest_atomic_passes() const;
 
  private:
   std::map<std::uint64_t, std::unique_ptr<Allocation>> allocations_;

@@ -167,6 +167,7 @@ Interpreter::Next Interpreter::branch(Warp& warp, Fragment& fragment, const Inst
     fragment.pc = in.target;  // going back may lead to where another fragment waits
     return back && warp.fragments.size() > 1 ? Next::Choose : Next::Continue;
   }
+  if (mask && counters_) ++counters_[fragment.pc].splits;
   ++fragment.pc;
   if (!mask) return Next::Continue;
   warp.split(fragment, mask, in.target);

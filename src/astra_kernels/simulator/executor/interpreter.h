@@ -153,6 +153,7 @@ class Interpreter : private BlockState {
   void count_shared(const Addresses& at, Mask mask, bool contiguous);
   bool too_early(Warp& warp, const Addresses& at, Mask mask, bool writes);
   void mark_sectors(const Addresses& at, Mask mask, bool writes, bool contiguous);
+  void count_atomic_passes(const Addresses& at, Mask mask);
 
   // checks.cpp
   bool check(Warp& warp, const Instruction& in, const Access& access, Touch touch);

@@ -160,10 +160,14 @@ class Launch {
       counters_[i].warps += part[i].warps;
       counters_[i].threads += part[i].threads;
       counters_[i].guarded_on += part[i].guarded_on;
-      counters_[i].requests += part[i].requests;
-      counters_[i].transactions += part[i].transactions;
-      counters_[i].bytes += part[i].bytes;
+      counters_[i].global_requests += part[i].global_requests;
+      counters_[i].shared_requests += part[i].shared_requests;
+      counters_[i].local_requests += part[i].local_requests;
+      counters_[i].sectors += part[i].sectors;
       counters_[i].lines += part[i].lines;
+      counters_[i].wavefronts += part[i].wavefronts;
+      counters_[i].atomic_passes += part[i].atomic_passes;
+      counters_[i].splits += part[i].splits;
     }
   }
 
@@ -245,6 +249,7 @@ void astra_launch(const LaunchRequest* request, InstructionCounters* counters, L
   if (!request->checks) device_memory().end_unchecked_launch();
   result->bytes_read = device_memory().bytes_read();
   result->bytes_written = device_memory().bytes_written();
+  result->busiest_atomic_passes = device_memory().busiest_atomic_passes();
 }
 
 }  // extern "C"

@@ -11,7 +11,6 @@ namespace astra {
 namespace {
 
 constexpr int kMostRows = 16, kColumns = 8, kMostDepth = 32;
-constexpr int kMatrixRows = 8;  // of ldmatrix: 8 rows of 8 halves
 
 // The order is that of `matrices.py`.
 enum class Type : unsigned { f16, bf16, tf32, f64, s8, u8, e4m3, e5m2, f32, s32 };

@@ -77,10 +77,13 @@ struct InstructionCounters {
   std::uint64_t warps;         // times issued
   std::uint64_t threads;       // lanes active
   std::uint64_t guarded_on;    // lanes active whose guard was true
-  std::uint64_t requests;      // memory accesses with at least one lane
-  std::uint64_t transactions;  // 32-byte sectors (global) or wavefronts (shared)
-  std::uint64_t bytes;         // asked for by the lanes
-  std::uint64_t lines;         // 128-byte lines (global)
+  // Accesses with at least one lane by where they went, which a generic address decides lane by lane.
+  std::uint64_t global_requests, shared_requests, local_requests;
+  std::uint64_t sectors;     // 32 bytes of global memory
+  std::uint64_t lines;       // 128 bytes of global memory
+  std::uint64_t wavefronts;  // of shared memory
+  std::uint64_t atomic_passes;  // of sectors of global memory
+  std::uint64_t splits;         // branches that some of the lanes took
 };
 
 enum class FaultKind : std::int32_t {
@@ -150,6 +153,7 @@ struct LaunchResult {
   std::uint64_t barriers;
   std::uint64_t bytes_read;  // of distinct sectors
   std::uint64_t bytes_written;
+  std::uint64_t busiest_atomic_passes;  // of the stretch of memory that has most
   std::uint64_t unchecked;  // 1 when the checks ran out of memory
   char message[512];  // of a failed assertion
 };

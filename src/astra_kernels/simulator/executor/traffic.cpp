@@ -46,7 +46,33 @@ bool lanes_share(const Addresses& addresses, Mask mask, int start, int lanes, in
   return true;
 }
 
+// The most distinct words that the active lanes of a group want of one bank.
+int deepest_bank(const Addresses& addresses, Mask mask, int start, int lanes, int words) {
+  std::uint32_t seen[kLanes][kLanes];
+  int depth[kLanes] = {};
+  int deepest = 0;
+  for (int lane = start; lane < start + lanes; ++lane) {
+    if (!(mask >> lane & 1u)) continue;
+    for (int k = 0; k < words; ++k) {
+      std::uint32_t word = std::uint32_t(addresses.of[lane] >> 2) + std::uint32_t(k);
+      std::uint32_t bank = word % kLanes;
+      std::uint32_t* end = seen[bank] + depth[bank];
+      if (std::find(seen[bank], end, word) != end) continue;
+      *end = word;
+      deepest = std::max(deepest, ++depth[bank]);
+    }
+  }
+  return deepest;
+}
+
 }  // namespace
+
+int count_row_wavefronts(const Addresses& addresses, Mask mask) {
+  int total = 0;
+  for (int start = 0; start < kLanes; start += kMatrixRows)
+    total += deepest_bank(addresses, mask, start, kMatrixRows, kMatrixRowWords);
+  return total;
+}
 
 int count_wavefronts(const Addresses& addresses, Mask mask, int bytes) {
   const int words = bytes > 4 ? bytes / 4 : 1, apart = kLanes / words;
@@ -58,21 +84,7 @@ int count_wavefronts(const Addresses& addresses, Mask mask, int bytes) {
                             lanes_share(addresses, mask, start, 2 * apart, 2);
       if (together) lanes = 2 * apart;
     }
-    std::uint32_t seen[kLanes][kLanes];  // distinct words of each bank
-    int depth[kLanes] = {};
-    int deepest = 0;
-    for (int lane = start; lane < start + lanes; ++lane) {
-      if (!(mask >> lane & 1u)) continue;
-      for (int k = 0; k < words; ++k) {
-        std::uint32_t word = std::uint32_t(addresses.of[lane] >> 2) + std::uint32_t(k);
-        std::uint32_t bank = word % kLanes;
-        std::uint32_t* end = seen[bank] + depth[bank];
-        if (std::find(seen[bank], end, word) != end) continue;
-        *end = word;
-        deepest = std::max(deepest, ++depth[bank]);
-      }
-    }
-    total += deepest;
+    total += deepest_bank(addresses, mask, start, lanes, words);
   }
   return total;
 }

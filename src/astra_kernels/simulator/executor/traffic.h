@@ -27,4 +27,9 @@ Touched count_touched(const Addresses& addresses, Mask mask, int bytes);
 // addresses; lanes that read the same word share it.
 int count_wavefronts(const Addresses& addresses, Mask mask, int bytes);
 
+// The same for ldmatrix and stmatrix, whose lanes give rows of 16 bytes: the eight rows of a matrix at once, the
+// matrices one after another.
+constexpr int kMatrixRows = 8, kMatrixRowWords = 4;
+int count_row_wavefronts(const Addresses& addresses, Mask mask);
+
 }  // namespace astra

@@ -56,6 +56,18 @@ def block_starts(microcode: Microcode) -> list[int]:
     return sorted(start for start in starts if start < len(microcode.operations))
 
 
+def block_successors(microcode: Microcode) -> list[tuple[int, ...]]:
+    """Which blocks may follow each; the number of blocks stands for the end of the thread."""
+    starts = block_starts(microcode)
+    block_at = {start: block for block, start in enumerate(starts)}
+    found: list[tuple[int, ...]] = []
+    for end in [*starts[1:], len(microcode.operations)]:
+        following = [block_at[place] for place in _successors(microcode, end - 1)]
+        ends = microcode.operations[end - 1].handler == "exit" or not following
+        found.append((*following, len(starts)) if ends else tuple(following))
+    return found
+
+
 class _Liveness:
     """Which registers are live into and out of each basic block, as bit sets."""
 

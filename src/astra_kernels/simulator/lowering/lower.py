@@ -19,6 +19,7 @@ from astra_kernels.simulator.lowering.frame import Frame, lay_out
 from astra_kernels.simulator.lowering.inline import inline_calls
 from astra_kernels.simulator.lowering.merge import mark_merged_accesses
 from astra_kernels.simulator.lowering.microcode import Kind, Microcode, MicroOp
+from astra_kernels.simulator.lowering.repeats import mark_repeated_loads
 from astra_kernels.simulator.lowering.translate import OperationTable, Translator, kind_of_type
 from astra_kernels.simulator.lowering.validate import check_microcode
 from astra_kernels.simulator.ptx.syntax import (
@@ -122,6 +123,7 @@ def lower_kernel(module: Module, name: str, table: OperationTable) -> LoweredKer
         if operation.target is not None and operation.target not in microcode.labels:
             raise InvalidPtx(f"branch to {operation.target}, which is nowhere in {name}")
     check_microcode(name, microcode, table)
+    mark_repeated_loads(microcode)
     mark_merged_accesses(microcode)
     return LoweredKernel(name, microcode, frame, _max_threads(function))
 

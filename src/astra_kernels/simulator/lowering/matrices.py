@@ -16,7 +16,7 @@ from astra_kernels.simulator.lowering.microcode import (
     Value,
 )
 from astra_kernels.simulator.lowering.translate import Translator
-from astra_kernels.simulator.ptx.syntax import Instruction, Operand
+from astra_kernels.simulator.ptx.syntax import Instruction
 
 ALL_LANES = Constant(0xFFFFFFFF, Kind.LANES32)
 _ROW_BYTES = 16  # of ldmatrix: eight halves
@@ -101,8 +101,8 @@ def register_counts(fields: MatrixFields) -> tuple[int, int, int, int]:
     )
 
 
-def _matrix_mode(t: Translator, instruction: Instruction, family: str) -> tuple[int, int]:
-    """How many matrices move, and the mode that says so."""
+def _matrices(t: Translator, instruction: Instruction, family: str) -> tuple[int, bool]:
+    """How many matrices move, and whether they are transposed on the way."""
     parts = [part for part in instruction.parts[1:] if part != "trans"]
     count = {"x1": 1, "x2": 2, "x4": 4}.get(parts[3]) if len(parts) == 6 else None
     spaces = ("shared", "shared::cta")
@@ -110,35 +110,53 @@ def _matrix_mode(t: Translator, instruction: Instruction, family: str) -> tuple[
         t.refuse(f"`{instruction.opcode}` is not implemented")
     if parts[5] != "b16" or instruction.parts.count("trans") > 1:
         t.refuse(f"the {family} `{instruction.opcode}` is not implemented")
-    return count, count | (_TRANSPOSED if "trans" in instruction.parts else 0)
+    return count, "trans" in instruction.parts
 
 
 def translate_load_matrices(t: Translator, instruction: Instruction) -> None:
     """`ldmatrix`: eight lanes' rows of eight halves become one register of every lane."""
-    count, mode = _matrix_mode(t, instruction, "load")
+    count, transposed = _matrices(t, instruction, "load")
     target, address = instruction.operands
     registers = tuple(t.result(item) for item in items_of(target))
     if len(registers) != count:
         t.refuse("a vector of another length")
-    operation = MicroOp("load_matrices", results=registers, mode=mode)
-    _move_rows(t, operation, address, [])
+    operation = MicroOp("load_matrices", results=registers)
+    move_rows(t, operation, address_of(t, address, Space.SHARED), [], transposed)
 
 
 def translate_store_matrices(t: Translator, instruction: Instruction) -> None:
     """`stmatrix`."""
-    count, mode = _matrix_mode(t, instruction, "store")
+    count, transposed = _matrices(t, instruction, "store")
     address, data = instruction.operands
     values = [t.value(item, Kind.LANES32) for item in items_of(data)]
     if len(values) != count:
         t.refuse("a vector of another length")
-    _move_rows(t, MicroOp("store_matrices", mode=mode), address, values)
+    operation = MicroOp("store_matrices")
+    move_rows(t, operation, address_of(t, address, Space.SHARED), values, transposed)
 
 
-def _move_rows(t: Translator, operation: MicroOp, address: Operand, values: list[Value]) -> None:
-    base, offset = address_of(t, address, Space.SHARED)
+def move_rows(
+    t: Translator,
+    operation: MicroOp,
+    address: tuple[Value, int],
+    values: list[Value],
+    transposed: bool,
+) -> None:
+    """Emit a `load_matrices` of as many matrices as it has results, or a `store_matrices` of `values`.
+
+    Args:
+        t: Where to.
+        operation: What is completed and emitted.
+        address: Of a row of 16 bytes in every lane, and what is added to it.
+        values: A register for each matrix that is stored.
+        transposed: Whether rows become columns.
+    """
+    base, offset = address
+    count = len(values) or len(operation.results)
     padding: list[Value | None] = [None] * (4 - len(values))
     operation.sources = (base, *values, *padding, ALL_LANES)
     operation.immediate = offset
+    operation.mode = count | (_TRANSPOSED if transposed else 0)
     operation.memory = MemoryFields(space=Space.SHARED, element_bytes=_ROW_BYTES)
     t.emit(operation)
 

@@ -28,6 +28,8 @@ def _key(operation: MicroOp) -> _Key | None:
     single = memory.space == Space.SHARED and memory.elements == 1
     if operation.handler not in ("load", "store") or not single or memory.element_bytes != _ELEMENT:
         return None
+    if memory.counted_bytes == MERGED:  # one that is repeated
+        return None
     return operation.handler, operation.sources[0], operation.guard
 
 

@@ -30,10 +30,14 @@ class Space(IntEnum):
 
 SHARED_WINDOW = 1 << 60
 LOCAL_WINDOW = 2 << 60
-# `MemoryFields.counted_bytes` of an access that an earlier one counts for.
+# `MemoryFields.counted_bytes` of an access that an earlier one counts for, or has made needless.
 MERGED = 255
 # What the checks make of an access by its modifiers: 1 strong, 2 by `volatile` only, 4 publishes what was before.
 ORDERS = {"volatile": 3, "cv": 3, "relaxed": 1, "acquire": 1, "release": 5, "acq_rel": 5}
+# What an instruction on fragments (`wmma`) consists of, in PTX and in machine code.
+_FRAGMENT_STEPS = frozenset(
+    {"load", "store", "load_matrices", "transpose_matrix", "multiply_matrices"}
+)
 # `MicroOp.mode` of a `nop` that is a fence.
 FENCE = 1
 
@@ -178,6 +182,13 @@ class MicroOp:
     matrix: MatrixFields | None = None
     instruction: Instruction | None = None
     counted: bool = True
+
+    @property
+    def issued(self) -> bool:
+        """Whether machine code has an instruction for it, if only one of several of a PTX instruction."""
+        memory = self.memory
+        moves = self.handler in _FRAGMENT_STEPS and memory.space != Space.LOCAL
+        return self.counted or (moves and memory.counted_bytes != MERGED)
 
 
 @dataclass

@@ -39,6 +39,9 @@ _LANE_VALUES: dict[str, Callable[[int], int]] = {
     # The simulator's own, for the layout of matrices; PTX has no such names.
     "lane / 4": lambda lane: lane // 4,
     "lane % 4": lambda lane: lane % 4,
+    "lane % 8": lambda lane: lane % 8,
+    "lane / 8 % 2": lambda lane: lane // 8 % 2,
+    "lane / 16": lambda lane: lane // 16,
 }
 _LAUNCH_VALUES = {f"%{what}.{axis}" for what in ("ctaid", "ntid", "nctaid") for axis in "xyz"}
 # The upper and the lower half of the address of a cooperative launch's workspace (driver_abi.h of

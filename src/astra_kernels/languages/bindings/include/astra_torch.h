@@ -1,8 +1,11 @@
 // Calls an operator that takes at::Tensor, with what the public C++ API of torch offers (or its stand-in).
 #pragma once
 
-#include <ATen/ATen.h>
-#include <ATen/cuda/CUDAContext.h>
+// Not ATen/ATen.h, which takes the compiler twice as long as all of these together.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/TensorOptions.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 

@@ -4,6 +4,7 @@
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
+#include <cstring>
 #include <type_traits>
 
 #include "astra_tensor.h"
@@ -65,6 +66,31 @@ inline void pack(Packed* to, Text& from, int) {
   to->any.v_c_str = from.value;
 }
 
+// A tensor object that does not own its memory, for parameters of type `Tensor`; `TensorView` takes a view too.
+struct Managed {
+  DLManagedTensor tensor;
+  int64_t sizes[kMostDimensions];
+  int64_t strides[kMostDimensions];
+};
+
+inline int own(Packed* one) {
+  if (one->any.type_index != kTVMFFIDLTensorPtr) return 0;
+  auto* made = new Managed{{one->view, nullptr, nullptr}, {}, {}};
+  for (int i = 0; i < one->view.ndim; ++i) {
+    made->sizes[i] = one->view.shape[i];
+    made->strides[i] = one->view.strides[i];
+  }
+  made->tensor.dl_tensor.shape = made->sizes;
+  made->tensor.dl_tensor.strides = made->strides;
+  made->tensor.manager_ctx = made;
+  made->tensor.deleter = [](DLManagedTensor* self) { delete static_cast<Managed*>(self->manager_ctx); };
+  TVMFFIObjectHandle handle = nullptr;
+  if (TVMFFITensorFromDLPack(&made->tensor, 0, 0, &handle) != 0) return -1;
+  one->any.type_index = kTVMFFITensor;
+  one->any.v_obj = static_cast<TVMFFIObject*>(handle);
+  return 0;
+}
+
 inline int failed(char* message) {
   TVMFFIObjectHandle raised = nullptr;
   TVMFFIErrorMoveFromRaised(&raised);
@@ -80,6 +106,26 @@ inline int failed(char* message) {
   return -1;
 }
 
+// Calls it with all tensors as objects, and gives the objects back.
+inline int with_objects(TVMFFISafeCallType function, Packed* packed, int count, TVMFFIAny* result) {
+  TVMFFIAny plain[64] = {};
+  int made = 0;
+  int code = count <= 64 ? 0 : -1;
+  for (; code == 0 && made < count; ++made) {
+    code = own(&packed[made]);
+    plain[made] = packed[made].any;
+  }
+  if (code == 0) code = function(nullptr, plain, count, result);
+  for (int i = 0; i < made; ++i)
+    if (plain[i].type_index == kTVMFFITensor) TVMFFIObjectDecRef(plain[i].v_obj);
+  return code;
+}
+
+// Arguments are matched before the operator begins, so that it can be called again.
+inline bool wants_objects(const char* message) {
+  return strstr(message, "Mismatched type on argument") && strstr(message, "but got `DLTensor*`");
+}
+
 template <typename... Arguments>
 int call(TVMFFISafeCallType function, void* stream, char* message, Arguments... arguments) {
   int device = 0;
@@ -93,9 +139,20 @@ int call(TVMFFISafeCallType function, void* stream, char* message, Arguments... 
   TVMFFIStreamHandle before = nullptr;
   TVMFFIAny result = {};
   if (TVMFFIEnvSetStream(kDLCUDA, device, stream, &before) != 0) return failed(message);
-  const int code = function(nullptr, plain, count, &result);
+  static bool objects = false;
+  int code = 0;
+  if (!objects) {
+    code = function(nullptr, plain, count, &result);
+    if (code != 0) code = failed(message);
+    objects = code != 0 && wants_objects(message);
+  }
+  if (objects) {
+    code = with_objects(function, packed, count, &result);
+    if (code != 0) code = failed(message);
+  }
   TVMFFIEnvSetStream(kDLCUDA, device, before, nullptr);
-  if (code != 0) return failed(message);
+  if (code != 0) return code;
+  message[0] = 0;
   if (result.type_index >= kTVMFFIStaticObjectBegin) TVMFFIObjectDecRef(result.v_obj);
   return 0;
 }

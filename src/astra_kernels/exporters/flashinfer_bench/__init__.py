@@ -1,0 +1,1 @@
+"""Runs as datasets of FlashInfer-Bench."""

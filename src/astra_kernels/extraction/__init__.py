@@ -1,0 +1,1 @@
+"""An operator out of somebody's sources, as a problem directory."""

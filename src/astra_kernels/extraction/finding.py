@@ -1,0 +1,148 @@
+"""From a symbol to the function that it names, and how a caller reaches it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from astra_kernels.errors import UserError
+from astra_kernels.extraction.project import Project
+from astra_kernels.extraction.syntax import Function, functions, without_comments
+
+Binding = Literal["c", "tvm-ffi", "torch"]
+_TVM = re.compile(r"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*(\w+)\s*,\s*&?\s*([\w:]+)\s*\)")
+_REGISTERED = re.compile(
+    r'\.\s*(?:def|impl)\(\s*"(?:\w+::)?(\w+)[^"]*"\s*,(?:\s*[\w:]+\s*,)?\s*&?\s*([\w:]+)\s*[,)]'
+)
+_SCHEMA = re.compile(r'\.\s*def\(\s*((?:"[^"]*"\s*)+)')
+_TENSOR = re.compile(r"\b(?:TensorView|Tensor)\b")
+_EXPORTING = ("TVM_FFI_DLL_EXPORT", "TORCH_LIBRARY", "PYBIND11_MODULE")
+_MOST_SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What is taken out: a host function, or a kernel that nothing launches for us."""
+
+    symbol: str
+    """The name it is exported by."""
+    function: Function
+    binding: Binding
+    schema: str = ""
+    """As `TORCH_LIBRARY` registers it."""
+
+
+def find_operator(project: Project, symbol: str, at: str | None = None) -> Operator:
+    """The operator that `symbol` names: an exported name, a function, or a kernel.
+
+    Args:
+        project: where to look.
+        symbol: its name, with its namespace or without.
+        at: `FILE:LINE` of its definition, where the name alone does not decide.
+
+    Raises:
+        UserError: there is none, or there are several.
+    """
+    wanted = symbol.rpartition("::")[2]
+    exports = dict(_exports(project, wanted))
+    callee = exports.get(wanted, symbol)
+    found = list(_definitions(project, callee))
+    if not found and callee != symbol:
+        found = list(_definitions(project, symbol))
+    operators = [f for f in found if _binding(f) != "c" or 'extern "C"' in f.returns]
+    found = operators or [f for f in found if not f.kernel] or found
+    if at is not None:
+        found = [f for f in found if _lies_at(f, at)]
+    if len(found) > 1 and wanted in exports:
+        # An export names what its namespace has, though a function elsewhere may have the same name.
+        named = [f for f in found if f.qualified == callee.removeprefix("::")]
+        found = named if len(named) == 1 else found
+    if not found:
+        raise UserError(_unknown(project, symbol, at))
+    if len(found) > 1:
+        listed = "".join(f"\n  {f.place}  {f.signature}" for f in found[:_MOST_SHOWN])
+        raise UserError(
+            f"{symbol}: {len(found)} functions have this name; choose one with --at FILE:LINE:{listed}"
+        )
+    (function,) = found
+    binding = _binding(function)
+    name = wanted if wanted in exports else function.name
+    schema = _schema(project, wanted) if binding == "torch" else ""
+    return Operator(name, function, binding, schema)
+
+
+def _exports(project: Project, name: str) -> Iterator[tuple[str, str]]:
+    """What `name` is exported for, wherever that is written."""
+    for text in project.units.values():
+        if name not in text or not any(word in text for word in _EXPORTING):
+            continue
+        for pattern in (_REGISTERED, _TVM):
+            for exported, callee in pattern.findall(without_comments(text)):
+                if exported == name:
+                    yield exported, callee
+
+
+def _definitions(project: Project, symbol: str) -> Iterator[Function]:
+    scope, _, name = symbol.rpartition("::")
+    defines = re.compile(rf"\b{re.escape(name)}\s*\(")
+    for path, text in project.units.items():
+        if name in text and defines.search(text):
+            for function in functions(text, path):
+                inside = f"::{function.namespace}".endswith(f"::{scope}") if scope else True
+                if function.name == name and inside and "__device__" not in function.returns:
+                    yield _c_linkage(function, text)
+
+
+def _c_linkage(function: Function, text: str) -> Function:
+    """An `extern "C"` in front of a definition stands outside of it in the tree."""
+    line = text.splitlines()[function.line - 1 : function.line]
+    if any('extern "C"' in one for one in line) and 'extern "C"' not in function.returns:
+        return replace(function, returns=f'extern "C" {function.returns}')
+    return function
+
+
+def _binding(function: Function) -> Binding:
+    types = " ".join(p.type for p in function.parameters)
+    if re.search(r"\bTensorView\b|\bffi::Tensor\b", types):
+        return "tvm-ffi"
+    if _TENSOR.search(types):
+        torch = re.search(r"\b(?:at|torch)::(?:stable::)?Tensor\b", types)
+        return "torch" if torch or "#include <torch" in function.text else "tvm-ffi"
+    return "c"
+
+
+def _lies_at(function: Function, at: str) -> bool:
+    path, _, line = at.rpartition(":")
+    if not path or not line.isdigit():
+        raise UserError(f"--at {at}: give FILE:LINE")
+    last = function.line + function.text.count("\n")
+    return f"/{function.path}".endswith(f"/{path}") and function.line <= int(line) <= last
+
+
+def _schema(project: Project, name: str) -> str:
+    for text in project.units.values():
+        for literals in _SCHEMA.findall(text) if name in text else ():
+            schema = "".join(re.findall(r'"([^"]*)"', literals))
+            if re.match(rf"(?:\w+::)?{re.escape(name)}(?:\.\w+)?\(", schema):
+                return schema
+    return ""
+
+
+def _unknown(project: Project, symbol: str, at: str | None) -> str:
+    if at is not None:
+        return f"{symbol}: no definition of this name at {at}"
+    names: set[str] = set()
+    for path, text in project.units.items():
+        names |= {n for n, _ in _TVM.findall(text)} | {n for n, _ in _REGISTERED.findall(text)}
+        if symbol.lower()[:4] in text.lower():
+            names |= {f.name for f in functions(text, path) if "__device__" not in f.returns}
+    near = difflib.get_close_matches(symbol.rpartition("::")[2], sorted(names), n=5, cutoff=0.6)
+    if not project.units:
+        return f"{symbol}: there is no CUDA source below {project.root}"
+    advice = f"; near names: {', '.join(near)}" if near else ""
+    return (
+        f"{symbol}: no operator, function or kernel of this name in {project.release.name}{advice}"
+    )

@@ -1,0 +1,44 @@
+"""`astra init` and `astra extract` as a user calls them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+TREES = Path(__file__).resolve().parents[1] / "extraction" / "trees"
+
+
+def astra(*words, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "astra_kernels", *map(str, words)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_extract_and_its_refusals(tmp_path):
+    wanted = ("extract", "rms_norm", "--from", TREES / "engine", "--no-check", "--json")
+    done = astra(*wanted, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["directory"] == "rms_norm"
+    assert (tmp_path / "rms_norm" / "definition.json").is_file()
+    again = astra(*wanted, cwd=tmp_path)
+    assert again.returncode == 2 and "rms_norm exists" in again.stderr
+    unknown = astra("extract", "nothing", "--from", TREES / "engine", cwd=tmp_path)
+    assert unknown.returncode == 2 and "Traceback" not in unknown.stderr
+
+
+def test_init_says_what_it_guessed(tmp_path):
+    (tmp_path / "twice.cu").write_text(
+        "__global__ void twice(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
+    )
+    done = astra("init", "twice.cu", "--no-check", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "guessed" in done.stdout and "not tried" in done.stdout
+    wrong = astra("init", "twice.cu", "--out", "other", "--dtype", "float4", cwd=tmp_path)
+    assert wrong.returncode == 2 and "use float16" in wrong.stderr
+    assert not (tmp_path / "other").exists()

@@ -28,6 +28,7 @@ class FaultKind(StrEnum):
     SYNC_MASK = "sync_mask"
     TRAP = "trap"
     ASSERTION = "assertion"
+    BARRIER_OPERAND = "barrier_operand"
     EARLY_READ = "read_before_grid_wait"
     EARLY_WRITE = "write_before_grid_wait"
     SHARED_RACE = "shared_race"
@@ -38,6 +39,7 @@ class FaultKind(StrEnum):
     COPY_UNDER_WAY = "async_copy_not_waited_for"
     ABSENT_LANE = "shuffle_from_absent_lane"
     DIVERGENT_BARRIER = "divergent_barrier"
+    BARRIER_RACE = "barrier_race"
 
 
 @dataclass(frozen=True)

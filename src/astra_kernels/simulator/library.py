@@ -17,6 +17,7 @@ _FOREIGN_LIBRARIES = ("libcuda.so", "libcublas", "libcudnn", "libnvrtc", "libcur
 
 # Where nvcc -rdc=true puts its PTX. The device linker makes machine code of it, and no PTX.
 _RELOCATABLE = "__nv_relfatbin"
+_LINKED_LATER = "__cudaRegisterLinkedBinary"  # functions that the device linker writes
 _NOT_LINKED = (
     "the library was built with -rdc=true: its PTX waits for a device link, which makes machine code only; "
     "put the device code into one translation unit and build it without -rdc"
@@ -48,6 +49,8 @@ def check_library(path: Path, executor: Executor, architecture: int) -> list[str
         for name in library.undefined_symbols()
         if _is_cuda_symbol(name) and not executor.provides(name)
     ]
+    if any(name.startswith(_LINKED_LATER) for name in missing):
+        raise CompressedFatbin(_NOT_LINKED)
     if missing:
         raise MissingSymbol("not provided by the simulated runtime: " + ", ".join(missing))
     foreign = [n for n in library.needed_libraries() if n.startswith(_FOREIGN_LIBRARIES)]

@@ -268,7 +268,7 @@ bool Interpreter::check_discard(Warp& warp, const Instruction& in, const Address
       Allocation* holder = device_memory().find(address);
       int count = 0;
       Cell* cells = holder->shadow->cells(address - holder->address, kPart, checks_->number, count);
-      for (int k = 0; cells && k < count; ++k) cells[k] = Cell{};
+      for (int k = 0; cells && k < count; ++k) cells[k].write.discarded = 1;
     }
   }
   return true;

@@ -85,3 +85,19 @@ def test_counts_do_not_depend_on_host_threads(device, waiting):
         assert device.run(waiting, "barrier", count, a, y, 20, 0, options=options) == 0
         counts.append(device.launch.counters)
     assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("by_clock", [0, 1])
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_block_that_gives_up_is_no_deadlock(device, waiting, order, by_clock):
+    y = np.zeros(3, np.int32)
+    arguments = (np.zeros(1, np.int32), y, 200_000, by_clock)
+    assert device.run(waiting, "patient", *arguments, options=SimulatorOptions(order=order)) == 0
+    assert y.all()
+
+
+def test_a_flag_that_nobody_sets(device, waiting):
+    """The last block is the one that sets it; here there is no such block."""
+    arguments = (np.zeros(1, np.int32), np.zeros(64, np.int32), np.zeros(64, np.int32), 1)
+    assert device.run(waiting, "flag", *arguments) == TIMED_OUT
+    assert device.launch.fault.kind == FaultKind.DEADLOCK

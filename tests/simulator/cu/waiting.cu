@@ -39,7 +39,18 @@ __global__ void lookback_kernel(int* sums, int* y) {
     y[blockIdx.x] = before + 1;
   }
 }
+// Waits for what never comes, but not for ever: by a count, or by the clock.
+__global__ void patient_kernel(volatile int* flag, int* y, int tries, int by_clock) {
+  const long long start = clock64();
+  for (int i = 0; by_clock ? clock64() - start < tries : i < tries; ++i)
+    if (flag[0]) break;
+  y[blockIdx.x] = 1;
+}
 extern "C" {
+int patient(int* flag, int* y, int tries, int by_clock) {
+  patient_kernel<<<3, 32>>>(flag, y, tries, by_clock);
+  return cudaGetLastError();
+}
 int barrier(unsigned* count, int* a, int* y, int blocks, int by_exchange) {
   barrier_kernel<<<blocks, 64>>>(count, a, y, by_exchange);
   return cudaGetLastError();

@@ -1,15 +1,36 @@
 #include "residents.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace astra {
 namespace {
 
 constexpr std::uint64_t kBlockSeeds = 0x9e3779b97f4a7c15ull;  // apart, so that blocks hold other bytes
 
-// So many rounds may pass in which every block only polls: nothing that one of them waits for can come any more,
-// unless it gives up by counting.
-constexpr int kIdleRounds = 5'000;
+// So many rounds in which every block only polls may pass before their states are compared, and in so many then.
+constexpr int kIdleRounds = 1 << 12, kCompared = 64;
+
+class Hash {
+ public:
+  void add(const void* data, std::size_t bytes) {
+    const std::uint8_t* at = static_cast<const std::uint8_t*>(data);
+    for (; bytes >= 8; at += 8, bytes -= 8) {
+      std::uint64_t word;
+      std::memcpy(&word, at, sizeof word);
+      add(word);
+    }
+    for (; bytes; --bytes) add(*at++);
+  }
+  void add(std::uint64_t word) {
+    value_ = (value_ ^ word) * 0x9e3779b97f4a7c15ull;
+    value_ ^= value_ >> 32;
+  }
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 1;
+};
 
 }  // namespace
 
@@ -40,12 +61,36 @@ bool Residents::run() {
       fill(together_, false);
     }
     if (started_ > before) idle = 0;
-    if (idle < kIdleRounds || going_.empty()) continue;
+    if (going_.empty() || !repeats(idle)) continue;
     crowded_ = most < on_device && going_.size() == most && started_ < blocks_;
     interpreter_.enter_block(*going_.front().state);
     return interpreter_.fail_waiting();
   }
   return true;
+}
+
+// Whether blocks that change nothing are as they were in an earlier round: then they go round for ever. One that counts
+// how often it has polled never is, and may give up. Compared are the rounds after 4096, 8192, 16384 idle ones and so on.
+bool Residents::repeats(int idle) {
+  if (idle < kIdleRounds) return false;
+  const int since = idle - (1 << (31 - __builtin_clz(unsigned(idle))));
+  if (since > kCompared) return false;
+  const std::uint64_t now = state();
+  if (since == 0) remembered_ = now;
+  return since > 0 && now == remembered_;
+}
+
+std::uint64_t Residents::state() const {
+  Hash hash;
+  for (const Resident& resident : going_) {
+    const BlockState& block = *resident.state;
+    for (const Bytes* bytes : {&block.registers_, &block.shared_, &block.local_}) hash.add(bytes->data(), bytes->size());
+    for (const Warp& warp : block.warps_) {
+      hash.add(warp.alive);
+      for (const Fragment& f : warp.fragments) hash.add(std::uint64_t(f.pc) << 32 | f.mask);
+    }
+  }
+  return hash.value();
 }
 
 Residents::Round Residents::take_round() {

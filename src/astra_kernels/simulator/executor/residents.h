@@ -27,6 +27,8 @@ class Residents {
   enum class Round { Ended, Moved, Waited, Faulted };
 
   Round take_round();
+  bool repeats(int idle);
+  std::uint64_t state() const;
   void fill(std::uint64_t wanted, bool beyond_sample);
   // The block to start next; of a sampled launch the others come last, and only if they are waited for.
   bool next_block(bool beyond_sample, std::uint64_t& block);
@@ -39,6 +41,7 @@ class Residents {
   std::uint64_t next_ = 0, next_other_ = 0, started_ = 0;
   std::uint64_t together_ = 1;  // so many are kept going
   bool crowded_ = false;
+  std::uint64_t remembered_ = 0;  // the state at an earlier idle round
   std::vector<Resident> going_;
   std::vector<std::unique_ptr<BlockState>> free_;
   Random random_;

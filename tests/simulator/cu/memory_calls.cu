@@ -23,6 +23,7 @@ static int allocate(int how, void** p, size_t bytes) {
 }
 
 extern "C" {
+int last_error() { return cudaGetLastError(); }
 // Allocates and frees `times` times; gives the first error.
 int allocates(int how, int gigabytes, int times) {
   for (int i = 0; i < times; ++i) {

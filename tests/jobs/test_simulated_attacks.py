@@ -85,9 +85,7 @@ def test_calls_that_the_runtime_refuses(judge_job, text, code):
 
 
 def test_an_endless_loop_ran_out_of_steps_not_of_seconds(judge_job):
-    text = changed(
-        STORE, f"while (in[0] == in[0] && i < hidden) __threadfence();\n    {STORE}"
-    )
+    text = changed(STORE, f"while (in[0] == in[0] && i < hidden) __threadfence();\n    {STORE}")
     outcome = judge_job(text, SILU, workloads=EVEN)
     assert isinstance(outcome, TimedOut), outcome
     said = describe(outcome)

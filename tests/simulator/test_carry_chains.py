@@ -96,7 +96,9 @@ def test_a_multiply_add_gives_the_same_flag():
 )
 def test_machine_code_hands_the_carry_on_as_it_is(toolchain, tmp_path, first, second, negated):
     """The rule above, in what ptxas writes: one predicate, nowhere negated; a subtraction adds the complement."""
-    text = HEADER + f"""
+    text = (
+        HEADER
+        + f"""
 .visible .entry k(.param .u64 p0, .param .u32 a, .param .u32 b, .param .u32 c, .param .u32 d) {{
   .reg .b32 %r<9>; .reg .b64 %rd<2>;
   ld.param.u64 %rd1, [p0]; ld.param.u32 %r1, [a]; ld.param.u32 %r2, [b]; ld.param.u32 %r3, [c]; ld.param.u32 %r4, [d];
@@ -106,6 +108,7 @@ def test_machine_code_hands_the_carry_on_as_it_is(toolchain, tmp_path, first, se
   ret;
 }}
 """
+    )
     code = disassembled(toolchain, text, tmp_path)
     flags = re.findall(r"IADD3 R\d+, (P\d),", code)
     (used,) = re.findall(r"(?:IADD3\.X|IMAD\.X) ([^;]*);", code)

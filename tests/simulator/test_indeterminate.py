@@ -75,7 +75,7 @@ PRINT = """
   .local .align 8 .b8 depot[16];
   .reg .b64 %SP;
 """
-FORMAT = '.global .align 1 .b8 text[8] = {110, 32, 37, 100, 10, 0, 0, 0};\n'
+FORMAT = ".global .align 1 .b8 text[8] = {110, 32, 37, 100, 10, 0, 0, 0};\n"
 EXTERN = ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
 PRINTS = """
   mov.u64 %rd5, depot;
@@ -144,7 +144,9 @@ def test_the_size_of_shared_memory_is_given_in_units_of_its_allocation(declared,
     )
     if declared:
         body += "\n  mov.u32 %r3, mine;\n  st.shared.u32 [%r3], 0;"
-    text = module_of(body, declarations=f"  .shared .align 4 .b8 mine[{declared}];" * bool(declared))
+    text = module_of(
+        body, declarations=f"  .shared .align 4 .b8 mine[{declared}];" * bool(declared)
+    )
     y = np.zeros(2, np.uint32)
     assert run(text, y, shared=dynamic).fault is None
     assert y.tolist() == [-(-(declared + dynamic) // 128) * 128, dynamic]

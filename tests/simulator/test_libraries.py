@@ -182,7 +182,11 @@ def test_what_a_killed_build_left_behind_goes_with_the_next_one(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PATH": f"{tools}:{os.environ['PATH']}"},
+        env={
+            **os.environ,
+            "XDG_CACHE_HOME": str(tmp_path),
+            "PATH": f"{tools}:{os.environ['PATH']}",
+        },
     )
     assert "SimulatorSetupError" in done.stderr
     assert sorted(path.name for path in cache.iterdir()) == ["0123456789", "lock"]

@@ -93,7 +93,9 @@ class LoadedModule:
         for variable in variables:
             data = bytearray(variable.initial or b"")
             for at, reference in variable.references.items():
-                if reference.name in symbols:  # a kernel that names a variable with others is refused
+                if (
+                    reference.name in symbols
+                ):  # a kernel that names a variable with others is refused
                     bits = (symbols[reference.name] + reference.offset) & 2**64 - 1
                     kept = (bits >> reference.shift).to_bytes(8, "little")[: reference.size]
                     data[at : at + reference.size] = kept

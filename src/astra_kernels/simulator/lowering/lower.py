@@ -102,9 +102,7 @@ def lower_kernel(module: Module, name: str, table: OperationTable) -> LoweredKer
     body = inline_calls(module, function)
     _refuse_directives(function)
     frame = lay_out(function, body, module, _names_in(body))
-    placed = frozenset(
-        v.name for v in module.variables.values() if v.space in ("global", "const")
-    )
+    placed = frozenset(v.name for v in module.variables.values() if v.space in ("global", "const"))
     translator = Translator(
         kernel=name,
         table=table,

@@ -202,7 +202,9 @@ class Translator:
             return ParameterBlock(self.frame.parameters[name][0] + operand.offset)
         if name in self.unknown_addresses:
             other = self.unknown_addresses[name]
-            self.refuse(f"`{name}` holds the address of {other}, which is no variable of the module")
+            self.refuse(
+                f"`{name}` holds the address of {other}, which is no variable of the module"
+            )
         if name in self.module_variables:
             return GlobalSymbol(name, operand.offset)
         if name in _THREAD_VALUES or name in _LANE_VALUES:

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from astra_kernels.simulator import FaultKind, SimulatorOptions
+from astra_kernels.simulator import FaultKind, SimulatorOptions, SimulatorRefusal
 from tests.simulator.conftest import SOURCES, compile_library
+from tests.simulator.handwritten import module_of, run
 
 MULTIPROCESSORS, TIMED_OUT = 132, 702
 
@@ -101,3 +102,30 @@ def test_a_flag_that_nobody_sets(device, waiting):
     arguments = (np.zeros(1, np.int32), np.zeros(64, np.int32), np.zeros(64, np.int32), 1)
     assert device.run(waiting, "flag", *arguments) == TIMED_OUT
     assert device.launch.fault.kind == FaultKind.DEADLOCK
+
+
+@pytest.mark.full
+def test_waiting_blocks_that_the_host_cannot_hold_are_refused():
+    """Block 0 waits for the last one, and each has 512 KiB of local memory a thread."""
+    body = """
+  ld.param.u64 %rd1, [p0];
+  mov.u64 %rd2, mine;
+  st.local.u32 [%rd2], 1;
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %nctaid.x;
+  sub.u32 %r2, %r2, 1;
+  setp.eq.u32 %p1, %r1, %r2;
+  @%p1 bra LAST;
+WAIT:
+  ld.volatile.global.u32 %r3, [%rd1];
+  setp.eq.u32 %p2, %r3, 0;
+  @%p2 bra WAIT;
+  ret;
+LAST:
+  st.global.u32 [%rd1], 1;
+"""
+    text = module_of(body, declarations="  .local .align 4 .b8 mine[524288];")
+    with pytest.raises(
+        SimulatorRefusal, match=r"wait for others, and 127 of its 131 blocks fill 2 GiB"
+    ):
+        run(text, np.zeros(1, np.uint32), blocks=131)

@@ -25,19 +25,33 @@ _PARAMETERS = {
     "cudaMemcpyAsync": 5,
     "cudaMemcpy2D": 7,
     "cudaMemcpy2DAsync": 8,
+    "cudaMemcpyPeer": 5,
+    "cudaMemcpyPeerAsync": 6,
     "cudaMemset": 3,
     "cudaMemsetAsync": 4,
+    "cudaMemset2D": 5,
+    "cudaMemset2DAsync": 6,
     "cudaMemcpyToSymbol": 5,
     "cudaMemcpyToSymbolAsync": 6,
     "cudaMemcpyFromSymbol": 5,
+    "cudaMemcpyFromSymbolAsync": 6,
     "cudaMalloc": 2,
     "cudaMallocAsync": 3,
+    "cudaMallocFromPoolAsync": 4,
+    "cudaMallocPitch": 4,
     "cudaMallocManaged": 3,
     "cudaFree": 1,
     "cudaFreeAsync": 2,
     "cudaGetSymbolAddress": 2,
 }
-_GIVE_ADDRESS = ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cudaGetSymbolAddress")
+_GIVE_ADDRESS = (
+    "cudaMalloc",
+    "cudaMallocAsync",
+    "cudaMallocFromPoolAsync",
+    "cudaMallocPitch",
+    "cudaMallocManaged",
+    "cudaGetSymbolAddress",
+)
 _SOURCE = {"cudaMemcpy": 1, "cudaMemcpyAsync": 1, "cudaMemcpy2D": 2, "cudaMemcpy2DAsync": 2}
 _OPEN = mmap.PROT_READ | mmap.PROT_WRITE
 _NONE = 0
@@ -119,7 +133,7 @@ class GuardedSimulator(Simulator):
 
         def called(*arguments: int) -> int:
             source = _SOURCE.get(name)
-            if name == "cudaMemcpyFromSymbol" or (
+            if name.startswith("cudaMemcpyFromSymbol") or (
                 source is not None
                 and self._holds(arguments[source])
                 and not self._holds(arguments[0])

@@ -203,7 +203,7 @@ class _Listener:
         uuid = again.first.workload.uuid
         if uuid not in self._checked.accuracy:
             return
-        failure = _fault(report, uuid, self._manner.deadline_s)
+        failure = _fault(report, uuid)
         if failure is None:
             before = mapped(self._results[self._places[uuid]])
             compare(
@@ -251,7 +251,7 @@ def _verdict(
     """Judges one finished call; None when it is right."""
     result_fd, report = answer
     uuid = prepared.workload.uuid
-    failure = failure_of(report, uuid, bench.spec.limits.correctness_s, subject.source_root)
+    failure = failure_of(report, uuid, subject.source_root)
     if failure is not None:
         return failure
     if bench.simulated and not report.launches and produces(bench.spec, prepared.workload):
@@ -285,11 +285,9 @@ def _source_name(file: str, source_root: str) -> str:
     return str(path.relative_to(source_root)) if inside else path.name
 
 
-def failure_of(
-    report: CallReport, uuid: str, limit_s: float, source_root: str
-) -> Evaluation | None:
+def failure_of(report: CallReport, uuid: str, source_root: str) -> Evaluation | None:
     """What a report says went wrong, with the place in the candidate's own sources; None when nothing did."""
-    failure = _fault(report, uuid, limit_s)
+    failure = _fault(report, uuid)
     if source_root and isinstance(failure, Rejected | Crashed | Unsafe):
         failure = replace(failure, detail=failure.detail.replace(f"{source_root}/", ""))
     if isinstance(failure, Unsafe) and failure.file is not None:
@@ -297,7 +295,7 @@ def failure_of(
     return failure
 
 
-def _fault(report: CallReport, uuid: str, limit_s: float) -> Evaluation | None:
+def _fault(report: CallReport, uuid: str) -> Evaluation | None:
     fault, code = report.fault, report.code
     if fault is None:
         if code == 0:
@@ -312,7 +310,7 @@ def _fault(report: CallReport, uuid: str, limit_s: float) -> Evaluation | None:
         return Rejected(device="", rule=fault.kind, detail=fault.message)
     if fault.kind == "step_limit":
         return TimedOut(
-            device="", stage="correctness", limit_s=limit_s, detail=fault.message, workload=uuid
+            device="", stage="correctness", limit_s=0, detail=fault.message, workload=uuid
         )
     return Unsafe(
         device="",

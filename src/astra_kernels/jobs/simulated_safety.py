@@ -152,7 +152,7 @@ def _judged(
 ) -> Evaluation | None:
     report, result = answer
     workload = prepared.workload
-    failure = failure_of(report, workload.uuid, bench.spec.limits.safety_s, subject.source_root)
+    failure = failure_of(report, workload.uuid, subject.source_root)
     held_to = subject.baseline
     if failure is None and (held_to is None or workload.uuid in held_to):
         _, failure = judge_result(bench, prepared, result, held_to)

@@ -32,6 +32,8 @@ def describe(evaluation: Evaluation) -> str:
             return f"crashed in {evaluation.stage}{_on(evaluation.workload)}: {evaluation.detail}"
         case TimedOut():
             detail = f": {evaluation.detail}" if evaluation.detail else ""
+            if not evaluation.limit_s:
+                return f"ran out of steps in {evaluation.stage}{_on(evaluation.workload)}{detail}"
             return f"ran out of {evaluation.limit_s:g} s in {evaluation.stage}{_on(evaluation.workload)}{detail}"
         case Incorrect(output=""):
             return f"incorrect on a hidden workload: {evaluation.rule}"

@@ -256,7 +256,7 @@ class Crashed(Common):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedOut(Common):
-    """A deadline or step limit ran out."""
+    """A deadline or step limit ran out. `limit_s` is 0 where it was the simulated device's limit of steps."""
 
     outcome: Literal["timed_out"] = "timed_out"
     stage: Stage

@@ -21,7 +21,7 @@ WORK_KINDS = ("fp32", "fp64", "fp16", "xu", "alu", "lsu", "control", "sync")
 _MOST_WARPS = 0.5
 _XU = {"ex2", "lg2", "sin", "cos", "tanh", "rsqrt"}
 _SYNC_HANDLERS = {"barrier", "barrier_arrive", "warp_barrier"}
-_LSU_HANDLERS = {"load", "store", "atomic", "copy_async", "shuffle"}
+_LSU_HANDLERS = {"load", "store", "atomic", "copy_async", "shuffle", "discard"}
 _CONTROL_HANDLERS = {"branch", "exit", "nop", "trap", "copy_commit", "copy_wait", "grid_wait"}
 _ARITHMETIC = {"add", "sub", "mul", "fma", "mad", "div", "sqrt", "rcp"}
 

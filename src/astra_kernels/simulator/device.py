@@ -29,6 +29,7 @@ from astra_kernels.simulator.library import Library, check_library
 from astra_kernels.simulator.machine import Machine, load_machine
 from astra_kernels.simulator.module import LoadedModule, PreparedKernel
 from astra_kernels.simulator.native import native_library
+from astra_kernels.simulator.occupancy import occupancy
 from astra_kernels.simulator.records import Fault, FaultKind, Launch, SimulatorOptions
 
 _SUCCESS = 0
@@ -188,30 +189,38 @@ class Simulator:
         if kernel is None:
             return _NO_KERNEL_IMAGE
         self._launched += 1
+        block, shared_bytes = _shape(request.block), int(request.shared_bytes)
         geometry = Geometry(
             _shape(request.grid),
-            _shape(request.block),
-            int(request.shared_bytes),
+            block,
+            shared_bytes,
             cooperative=bool(request.cooperative),
             programmatic=bool(request.programmatic),
             number=self._launched,
             multiprocessors=self.machine.multiprocessors,
             warps_per_multiprocessor=self.machine.max_threads_per_sm // 32,
             reserved_shared_bytes=self.machine.shared_reserved_bytes,
+            resident_blocks=self.machine.multiprocessors
+            * occupancy(
+                self.machine,
+                block[0] * block[1] * block[2],
+                self._registers(request.fatbin, kernel),
+                kernel.lowered.frame.shared_bytes + shared_bytes,
+            ).blocks_per_sm,
         )
         try:
             check_resident(kernel, geometry)
+            launch = run_launch(
+                self._executor,
+                kernel,
+                geometry,
+                pack_parameters(kernel, request.arguments),
+                self._module(request.fatbin).symbols,
+                self.options,
+            )
         except SimulatorRefusal as refusal:
             self._refusal = self._refusal or refusal
             return _OUT_OF_MEMORY
-        launch = run_launch(
-            self._executor,
-            kernel,
-            geometry,
-            pack_parameters(kernel, request.arguments),
-            self._module(request.fatbin).symbols,
-            self.options,
-        )
         self._launches.append(launch)
         return _ERRORS.get(launch.fault.kind, _LAUNCH_FAILURE) if launch.fault else _SUCCESS
 

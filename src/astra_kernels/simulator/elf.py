@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from astra_kernels.simulator.binary import Binary
 from astra_kernels.simulator.errors import SimulatorRefusal
 
 _DYNSYM = 11
 _DYNAMIC = 6
 _NEEDED = 1
+_LOADED = 1  # a program header's kind
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class ElfFile:
     """
 
     def __init__(self, data: bytes, name: str) -> None:
-        self._data = data
+        self._file = Binary(data, name)
         if data[:6] != b"\x7fELF\x02\x01":
             raise SimulatorRefusal(f"{name} is not a 64-bit shared library")
         self._sections = self._read_sections()
@@ -47,26 +48,37 @@ class ElfFile:
         return cls(path.read_bytes(), str(path))
 
     def _read_sections(self) -> list[_Section]:
-        (start,) = struct.unpack_from("<Q", self._data, 0x28)
-        entry_size, count, names = struct.unpack_from("<HHH", self._data, 0x3A)
+        (start,) = self._file.unpack("<Q", 0x28)
+        entry_size, count, names = self._file.unpack("<HHH", 0x3A)
         raw = [
-            struct.unpack_from("<IIQQQQIIQQ", self._data, start + index * entry_size)
-            for index in range(count)
+            self._file.unpack("<IIQQQQIIQQ", start + index * entry_size) for index in range(count)
         ]
+        if names >= count:
+            raise self._file.damaged("it has no table of sections")
         name_table = raw[names][4]
         return [
-            _Section(self._string(name_table + s[0]), s[1], s[4], s[5], s[6], s[7], s[9])
+            _Section(self._file.text(name_table + s[0]), s[1], s[4], s[5], s[6], s[7], s[9])
             for s in raw
         ]
 
-    def _string(self, at: int) -> str:
-        return self._data[at : self._data.index(b"\0", at)].decode()
+    def check_whole(self) -> None:
+        """Look whether all that a loader would map is in the file: it would end in SIGBUS.
+
+        Raises:
+            DamagedLibrary: It is not.
+        """
+        (start,) = self._file.unpack("<Q", 0x20)
+        entry_size, count = self._file.unpack("<HH", 0x36)
+        for index in range(count):
+            kind, _, offset, _, _, size = self._file.unpack("<IIQQQQ", start + index * entry_size)
+            if kind == _LOADED:
+                self._file.take(offset, size)
 
     def section(self, name: str) -> bytes:
         """A section's bytes; empty when there is none of this name."""
         for section in self._sections:
             if section.name == name:
-                return self._data[section.offset : section.offset + section.size]
+                return self._file.take(section.offset, section.size)
         return b""
 
     def section_infos(self, prefix: str) -> dict[str, int]:
@@ -77,17 +89,29 @@ class ElfFile:
             if section.name.startswith(prefix)
         }
 
+    def _strings_of(self, section: _Section) -> int:
+        """Where the names start that a section's entries refer to."""
+        if section.link >= len(self._sections):
+            raise self._file.damaged(f"{section.name} refers to a section that is not there")
+        return self._sections[section.link].offset
+
+    def _entries_of(self, section: _Section, entry_size: int) -> range:
+        if entry_size <= 0:
+            raise self._file.damaged(f"the entries of {section.name} have no size")
+        self._file.take(section.offset, section.size)
+        return range(section.offset, section.offset + section.size, entry_size)
+
     def undefined_symbols(self) -> list[str]:
         """Names that must come from other libraries (weak ones excluded)."""
         names = []
         for section in self._sections:
             if section.kind != _DYNSYM:
                 continue
-            strings = self._sections[section.link].offset
-            for at in range(section.offset, section.offset + section.size, section.entry_size):
-                name, info, _, index = struct.unpack_from("<IBBH", self._data, at)
+            strings = self._strings_of(section)
+            for at in self._entries_of(section, section.entry_size):
+                name, info, _, index = self._file.unpack("<IBBH", at)
                 if index == 0 and info >> 4 == 1:
-                    names.append(self._string(strings + name))
+                    names.append(self._file.text(strings + name))
         return names
 
     def needed_libraries(self) -> list[str]:
@@ -96,9 +120,9 @@ class ElfFile:
         for section in self._sections:
             if section.kind != _DYNAMIC:
                 continue
-            strings = self._sections[section.link].offset
-            for at in range(section.offset, section.offset + section.size, 16):
-                tag, value = struct.unpack_from("<QQ", self._data, at)
+            strings = self._strings_of(section)
+            for at in self._entries_of(section, 16):
+                tag, value = self._file.unpack("<QQ", at)
                 if tag == _NEEDED:
-                    names.append(self._string(strings + value))
+                    names.append(self._file.text(strings + value))
         return names

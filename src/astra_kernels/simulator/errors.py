@@ -45,5 +45,9 @@ class CompressedFatbin(SimulatorRefusal):
     """The library's PTX is compressed, or there is none."""
 
 
+class DamagedLibrary(SimulatorRefusal):
+    """The library's file is cut short, or its tables contradict themselves."""
+
+
 class MissingSymbol(SimulatorRefusal):
     """The library needs functions that the simulated CUDA runtime does not provide."""

@@ -58,6 +58,8 @@ class LaunchRequest(C.Structure):
         ("seed", C.c_uint64),
         ("order", C.c_uint64),
         ("checks", C.c_int32),
+        ("resident", C.c_int64),
+        ("most_resident", C.c_int64),
         ("operand_lists", C.c_void_p),
     )
 
@@ -72,6 +74,8 @@ class LaunchResult(C.Structure):
         ("bytes_written", C.c_uint64),
         ("busiest_atomic_passes", C.c_uint64),
         ("unchecked", C.c_uint64),
+        ("executed", C.c_uint64),
+        ("crowded", C.c_uint64),
         ("message", C.c_char * 512),
     )
 

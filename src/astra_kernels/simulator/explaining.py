@@ -86,6 +86,8 @@ def _beside(kind: FaultKind, other: OtherSide | None) -> str:
     who = f"block {other.block}, thread {other.thread}: `{other.instruction}`{where}"
     if kind is FaultKind.COPY_UNDER_WAY:
         return f", which is what a copy not waited for writes, by {who};"
+    if kind is FaultKind.BARRIER_RACE:
+        return f", and nothing orders it with what came to the phase before, {who};"
     if kind is FaultKind.DIVERGENT_BARRIER:
         return f", and another lane at another one, {who};"
     return f", and nothing orders it with {who};"
@@ -114,15 +116,27 @@ def _explain(
         return f"{access} at offset {native.address} of {size} bytes of local memory"
     if kind is FaultKind.SYNC_MASK and native.bytes:
         return f"only the lanes {native.address:#010x} of a warp are at an instruction of all {native.bytes}"
+    if kind is FaultKind.BARRIER_OPERAND:
+        return _barrier_operand(native.address, native.bytes)
     words = {
-        FaultKind.STEP_LIMIT: "the block did not end within the step limit",
+        FaultKind.STEP_LIMIT: f"the block did not end within {native.address:,} instructions of its warps",
         FaultKind.DEADLOCK: "threads wait for others that will never come",
         FaultKind.SYNC_MASK: f"a lane that the mask {native.address:#010x} does not name",
         FaultKind.TRAP: "the kernel stopped itself",
         FaultKind.ABSENT_LANE: f"a value from lane {native.address}, which does not take part,",
         FaultKind.DIVERGENT_BARRIER: "lanes of a warp at different barriers:",
+        FaultKind.BARRIER_RACE: "only chance decides in which phase of the barrier a warp takes part",
     }
     return words.get(kind) or f"{access} {_relative(executor, native.address)}"
+
+
+def _barrier_operand(value: int, what: int) -> str:
+    """`what` as in `executor/block.cpp`: the barrier's number, its threads, or how many others said."""
+    if what == 0:
+        return f"there is no barrier {value}: a block has those from 0 to 15,"
+    if what == 1:
+        return f"a barrier of {value} threads, which must be a multiple of a warp's 32,"
+    return f"a barrier of {value} threads, where others of the same phase say {what},"
 
 
 def _relative(executor: Executor, address: int) -> str:

@@ -11,11 +11,14 @@ import re
 import struct
 from dataclasses import dataclass
 
+from astra_kernels.simulator.binary import Binary
 from astra_kernels.simulator.elf import ElfFile
 from astra_kernels.simulator.errors import CompressedFatbin
 
 _MAGIC = 0xBA55ED50
+_NAME = "the library's fat binary"
 _HEADER_BYTES = 16
+_ENTRY_BYTES = 48
 _PTX_KIND = 1
 _CUBIN_KIND = 2
 _SIZED_VALUE = 4  # a form of attributes in .nv.info
@@ -36,22 +39,27 @@ def total_size(header: bytes) -> int:
 
     Raises:
         CompressedFatbin: It is not a fat binary.
+        DamagedLibrary: It is shorter than a header.
     """
-    magic, _, header_size, size = struct.unpack_from("<IHHQ", header)
+    magic, _, header_size, size = Binary(header, _NAME).unpack("<IHHQ", 0)
     if magic != _MAGIC:
         raise CompressedFatbin("not a fat binary")
     return int(header_size + size)
 
 
 def _entries(data: bytes) -> list[_Entry]:
+    image = Binary(data, _NAME)
     at, end = _HEADER_BYTES, total_size(data)
+    image.take(0, end)
     entries = []
-    while at + 48 <= end:
-        kind, _, header_size, size = struct.unpack_from("<HHIQ", data, at)
-        (architecture,) = struct.unpack_from("<I", data, at + 28)
-        (flags,) = struct.unpack_from("<Q", data, at + 40)
+    while at + _ENTRY_BYTES <= end:
+        kind, _, header_size, size = image.unpack("<HHIQ", at)
+        (architecture,) = image.unpack("<I", at + 28)
+        (flags,) = image.unpack("<Q", at + 40)
+        if header_size < _ENTRY_BYTES:
+            raise image.damaged(f"an entry's header of {header_size} bytes")
         start = at + header_size
-        payload = data[start : start + size]
+        payload = image.take(start, size)
         entries.append(_Entry(kind, architecture, bool(flags & _COMPRESSED), payload))
         at = start + size
     return entries
@@ -89,14 +97,15 @@ def holds_ptx(data: bytes) -> bool:
 def _register_counts(info: bytes) -> dict[int, int]:
     """Registers by the kernel's symbol number, from a cubin's `.nv.info` attributes."""
     counts: dict[int, int] = {}
+    table = Binary(info, "a cubin's .nv.info")
     at = 0
     while at + 4 <= len(info):
-        form, attribute, size = struct.unpack_from("<BBH", info, at)
+        form, attribute, size = table.unpack("<BBH", at)
         at += 4
         if form != _SIZED_VALUE:
             continue
         if attribute == _REGISTER_COUNT:
-            symbol, count = struct.unpack_from("<II", info, at)
+            symbol, count = table.unpack("<II", at)
             counts[symbol] = count
         at += size
     return counts
@@ -124,7 +133,8 @@ def find_registers(data: bytes, architecture: int) -> dict[str, int]:
 def images(section: bytes) -> list[bytes]:
     """The fat binaries in a `.nv_fatbin` section, one for each translation unit."""
     found = []
+    whole = Binary(section, "the section .nv_fatbin")
     for start in re.finditer(re.escape(struct.pack("<I", _MAGIC)), section):
-        size = total_size(section[start.start() : start.start() + _HEADER_BYTES])
-        found.append(section[start.start() : start.start() + size])
+        header = whole.take(start.start(), _HEADER_BYTES)
+        found.append(whole.take(start.start(), total_size(header)))
     return found

@@ -20,6 +20,7 @@ class Geometry:
         multiprocessors: The machine's.
         warps_per_multiprocessor: At most.
         reserved_shared_bytes: Of every block, for the system.
+        resident_blocks: How many blocks the device has room for at once.
         number: Which launch of the process it is; uninitialised memory holds other bytes in each.
     """
 
@@ -32,6 +33,7 @@ class Geometry:
     multiprocessors: int = 132
     warps_per_multiprocessor: int = 64
     reserved_shared_bytes: int = 1024
+    resident_blocks: int = 132
 
     @property
     def blocks(self) -> int:

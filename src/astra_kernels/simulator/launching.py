@@ -27,6 +27,7 @@ from astra_kernels.simulator.module import PreparedKernel
 from astra_kernels.simulator.records import Launch, SimulatorOptions
 
 _MOST_RESIDENT_BYTES = 2 << 30
+_SHARED_UNIT = 128  # in which shared memory is allocated, from compute capability 8.0 on
 _WORKSPACE_BYTES = 8  # its size and the barrier's counter: `grid_workspace` in driver_abi.h
 
 
@@ -51,15 +52,20 @@ def check_resident(kernel: PreparedKernel, geometry: Geometry) -> None:
     Raises:
         SimulatorRefusal: They need more than 2 GiB.
     """
-    frame, warps = kernel.lowered.frame, geometry.blocks * geometry.warps_per_block
-    registers_and_local = warps * (kernel.encoded.warp_bytes + 32 * frame.local_bytes)
-    shared = geometry.blocks * (frame.shared_bytes + geometry.dynamic_shared_bytes)
-    total = registers_and_local + shared
+    total = geometry.blocks * _block_bytes(kernel, geometry)
     if geometry.cooperative and total > _MOST_RESIDENT_BYTES:
         reason = f"its {geometry.blocks} blocks hold {total >> 20} MiB at once"
         raise SimulatorRefusal(
             f"not simulated: a cooperative launch of {kernel.lowered.name}: {reason}"
         )
+
+
+def _block_bytes(kernel: PreparedKernel, geometry: Geometry) -> int:
+    """What the host keeps of a block that takes turns with others."""
+    frame = kernel.lowered.frame
+    per_warp = kernel.encoded.warp_bytes + 32 * frame.local_bytes
+    shared = frame.shared_bytes + geometry.dynamic_shared_bytes
+    return geometry.warps_per_block * per_warp + shared
 
 
 @contextmanager
@@ -94,7 +100,11 @@ def run_launch(
     symbols: dict[str, int],
     options: SimulatorOptions,
 ) -> Launch:
-    """Run a kernel to its end or its first fault."""
+    """Run a kernel to its end or its first fault.
+
+    Raises:
+        SimulatorRefusal: Its blocks wait for others, and the host cannot hold so many of them at once.
+    """
     started = time.perf_counter()
     ctypes.memmove(kernel.parameter_address, parameters, len(parameters))
     chosen = None if geometry.cooperative else choose_blocks(geometry.blocks, options)
@@ -106,7 +116,12 @@ def run_launch(
         )
         request = _request(kernel, geometry, constants, chosen, options)
         result = executor.launch(request, counters)
-    executed = geometry.blocks if chosen is None else len(chosen)
+    if result.crowded:
+        raise SimulatorRefusal(
+            f"not simulated: blocks of {kernel.lowered.name} wait for others, and "
+            f"{request.most_resident} of its {geometry.blocks} blocks fill {_MOST_RESIDENT_BYTES >> 30} GiB"
+        )
+    executed = int(result.executed)
     counted = options.counters and result.fault.kind == 0
     return Launch(
         kernel=kernel.lowered.name,
@@ -140,7 +155,7 @@ def _launch_values(kernel: PreparedKernel, geometry: Geometry, workspace: int) -
         "%nsmid": geometry.multiprocessors,
         "%nwarpid": geometry.warps_per_multiprocessor,
         "%dynamic_smem_size": geometry.dynamic_shared_bytes,
-        "%total_smem_size": shared,
+        "%total_smem_size": -(-shared // _SHARED_UNIT) * _SHARED_UNIT,
         "%aggr_smem_size": shared + geometry.reserved_shared_bytes,
     }
     for axis, letter in enumerate("xyz"):
@@ -179,5 +194,7 @@ def _request(
         seed=options.seed << 32 | geometry.number << 8,
         order=options.order,
         checks=options.checks,
+        resident=max(1, geometry.resident_blocks),
+        most_resident=max(1, _MOST_RESIDENT_BYTES // max(1, _block_bytes(kernel, geometry))),
         operand_lists=kernel.encoded.lists.ctypes.data,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import struct
 from dataclasses import dataclass
 
 from astra_kernels.simulator.errors import SimulatorRefusal
@@ -93,9 +92,13 @@ class LoadedModule:
                 raise SimulatorRefusal(f"not simulated: {error}") from error
         for variable in variables:
             data = bytearray(variable.initial or b"")
-            for at, target in variable.references.items():
-                if target in symbols:
-                    struct.pack_into("<Q", data, at, symbols[target])
+            for at, reference in variable.references.items():
+                if (
+                    reference.name in symbols
+                ):  # a kernel that names a variable with others is refused
+                    bits = (symbols[reference.name] + reference.offset) & 2**64 - 1
+                    kept = (bits >> reference.shift).to_bytes(8, "little")[: reference.size]
+                    data[at : at + reference.size] = kept
             ctypes.memmove(symbols[variable.name], bytes(data), len(data))
             self._executor.note_written(symbols[variable.name], variable.size)
         return symbols

@@ -22,6 +22,7 @@ _FLAGS = (
 _NATIVE = "-march=native"
 # Candidates name the CUDA runtime by this: the library that answers to it serves them.
 _SONAME = "libcudart.so.13"
+_WORK = "building-"
 
 
 def _sources() -> list[Path]:
@@ -88,6 +89,13 @@ def _build(compiler: str, work: Path) -> Path:
     return library
 
 
+def _remove_abandoned(cache: Path) -> None:
+    """What builds left behind that were killed; whoever calls this holds the lock, so no other build is going on."""
+    for pattern in (f"{_WORK}*", "tmp*"):  # the second as earlier versions named them
+        for left in cache.glob(pattern):
+            shutil.rmtree(left, ignore_errors=True)
+
+
 def native_library() -> Path:
     """The path of the built library; builds it when these sources were not built before.
 
@@ -111,7 +119,8 @@ def native_library() -> Path:
         with (folder.parent / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not library.exists():
-                with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+                _remove_abandoned(folder.parent)
+                with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_WORK) as work:
                     built = _build(compiler, Path(work))
                     folder.mkdir(exist_ok=True)
                     built.replace(library)

@@ -28,6 +28,7 @@ class FaultKind(StrEnum):
     SYNC_MASK = "sync_mask"
     TRAP = "trap"
     ASSERTION = "assertion"
+    BARRIER_OPERAND = "barrier_operand"
     EARLY_READ = "read_before_grid_wait"
     EARLY_WRITE = "write_before_grid_wait"
     SHARED_RACE = "shared_race"
@@ -38,6 +39,7 @@ class FaultKind(StrEnum):
     COPY_UNDER_WAY = "async_copy_not_waited_for"
     ABSENT_LANE = "shuffle_from_absent_lane"
     DIVERGENT_BARRIER = "divergent_barrier"
+    BARRIER_RACE = "barrier_race"
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class OtherSide:
 class Fault:
     """The first fault of a launch, in the block with the lowest index that has one.
 
-    In a cooperative launch it is the first one in time.
+    Where blocks take turns (cooperative launches, kernels that poll) it is the first one in time.
 
     Attributes:
         kind: What went wrong.
@@ -191,7 +193,7 @@ class SimulatorOptions:
         threads: Host threads; None for as many as there are processors.
         seed: Chooses the blocks of a sample, and what uninitialised memory holds.
         block_sample: Run at most so many blocks of a launch, 2 at least, the first and the last
-            always among them; None runs all, as does a cooperative launch.
+            always among them, and those that they wait for; None runs all, as does a cooperative launch.
         step_limit: Warp instructions after which a block is taken to loop for ever.
         counters: Whether to count. Running without is faster.
         checks: Whether to look for races, reads of what nobody wrote, and misuse of asynchronous copies, shuffles

@@ -6,6 +6,9 @@
 namespace astra {
 namespace {
 
+// What is wrong with a barrier's operand, as the size of the fault; else it is the number of threads of the others.
+constexpr int kBadBarrier = 0, kBadCount = 1;
+
 void fill32(std::uint8_t* slot, std::uint32_t value) {
   for (int i = 0; i < kLanes; ++i) std::memcpy(slot + 4 * i, &value, 4);
 }
@@ -89,7 +92,7 @@ Turn Interpreter::take_turn() {
     running = true;
     if (!run_warp(warp)) return Turn::Faulted;
     if (steps_ > request_.step_limit) {
-      fail(FaultKind::StepLimit, warp, 0, 0, 0);
+      fail(FaultKind::StepLimit, warp, 0, std::uint64_t(request_.step_limit), 0);
       return Turn::Faulted;
     }
   }
@@ -110,46 +113,86 @@ bool Interpreter::fail_waiting() {
   return true;
 }
 
-void Interpreter::arrive(Warp& warp, Fragment& fragment, const Instruction& in, bool wait) {
+// Lanes come to a barrier, where they wait for the others of their warp, even at bar.arrive.
+bool Interpreter::arrive(Warp& warp, Fragment& fragment, const Instruction& in) {
   changed_ = true;
   const int lane = __builtin_ctz(fragment.mask);
-  const int id = int(lanes32(warp, in.sources[0])[lane] % barriers_.size());
+  const std::uint32_t id = lanes32(warp, in.sources[0])[lane];
+  if (id >= barriers_.size()) return fail(FaultKind::BarrierOperand, warp, lane, id, kBadBarrier);
+  if (in.sources[1] != kNone) {
+    const std::uint32_t count = lanes32(warp, in.sources[1])[lane];
+    const bool none = count == 0 && in.handler == Handler::barrier_arrive;
+    if (count % kLanes || none) return fail(FaultKind::BarrierOperand, warp, lane, count, kBadCount);
+  }
+  fragment.state = State::AtBarrier;
+  fragment.barrier = int(id);
+  fragment.counted = false;
+  return arrive_as_one(warp);
+}
+
+// Lets a warp arrive whose lanes have all come, but for those that have ended. The phase is over the moment that the
+// last of the threads that it is for have arrived: who comes later takes part in the next one.
+bool Interpreter::arrive_as_one(Warp& warp) {
+  if (warp.fragments.empty()) return true;
+  const int id = warp.fragments.front().barrier;
+  for (const Fragment& f : warp.fragments)
+    if (f.state != State::AtBarrier || f.counted || f.barrier != id) return true;
   Barrier& barrier = barriers_[std::size_t(id)];
-  const int threads = __builtin_popcount(fragment.mask);
-  barrier.threads += threads;
-  barrier.slots += fragment.mask == warp.alive ? kLanes : threads;
+  for (const Fragment& f : warp.fragments)
+    if (!join_phase(warp, f, barrier)) return false;
+  barrier.threads += __builtin_popcount(warp.alive);
+  barrier.arrived += kLanes;
+  if (checks_ && !check_arrival(warp, barrier)) return false;
+  for (Fragment& f : warp.fragments) {
+    f.counted = true;
+    if (request_.code[f.pc - 1].handler == Handler::barrier_arrive) f.state = State::Ready;
+  }
+  return !barrier.expected || barrier.arrived < barrier.expected || complete(id);
+}
+
+bool Interpreter::join_phase(const Warp& warp, const Fragment& fragment, Barrier& barrier) {
+  const Instruction& in = request_.code[fragment.pc - 1];  // already past it
   barrier.waited |= (warp.waited & fragment.mask) != 0;
-  if (in.sources[1] != kNone) barrier.expected = int(lanes32(warp, in.sources[1])[lane]);
+  barrier.passed_by |= in.handler == Handler::barrier_arrive;
   if (in.mode) {  // a reduction: count the true predicates
     Mask votes = *reinterpret_cast<const Mask*>(source(warp, in.sources[2]));
     barrier.votes += __builtin_popcount(votes & fragment.mask);
   }
-  if (checks_) check_arrival(warp, fragment, barrier, wait);
-  if (!wait) return;
-  fragment.state = State::AtBarrier;
-  fragment.barrier = id;
+  if (in.sources[1] == kNone) return true;
+  const int lane = __builtin_ctz(fragment.mask), count = int(lanes32(warp, in.sources[1])[lane]);
+  if (barrier.expected && count != barrier.expected) {
+    pc_ = fragment.pc - 1;
+    return fail(FaultKind::BarrierOperand, warp, lane, std::uint64_t(count), barrier.expected);
+  }
+  barrier.expected = count;
+  return true;
 }
 
 bool Interpreter::release_barriers() {
   bool released = false;
   for (int id = 0; id < int(barriers_.size()); ++id) {
-    const Barrier barrier = barriers_[std::size_t(id)];
-    bool full = barrier.expected ? barrier.slots >= barrier.expected
-                                 : barrier.threads > 0 && barrier.threads >= threads_alive();
-    if (!full) continue;
-    barriers_[std::size_t(id)] = Barrier{};
-    if (checks_ && !check_release(id, barrier)) return true;
-    release(id, barrier);
-    ++barriers_completed_;
+    const Barrier& barrier = barriers_[std::size_t(id)];
+    if (barrier.expected || !barrier.threads || barrier.threads < threads_alive()) continue;
     released = true;
+    if (!complete(id)) break;
   }
   return released;
+}
+
+bool Interpreter::complete(int id) {
+  Barrier barrier = std::move(barriers_[std::size_t(id)]);
+  barriers_[std::size_t(id)] = Barrier{};
+  if (checks_ && !check_release(id, barrier)) return false;
+  barriers_[std::size_t(id)].earlier = std::move(barrier.came);
+  release(id, barrier);
+  ++barriers_completed_;
+  return true;
 }
 
 void Interpreter::release(int id, const Barrier& barrier) {
   for (Warp& warp : warps_) {
     for (Fragment& fragment : warp.fragments) {
-      if (fragment.state != State::AtBarrier || fragment.barrier != id) continue;
+      if (fragment.state != State::AtBarrier || fragment.barrier != id || !fragment.counted) continue;
       const Instruction& in = request_.code[fragment.pc - 1];  // already past it
       fragment.state = State::Ready;
       if (barrier.waited) warp.waited |= fragment.mask;

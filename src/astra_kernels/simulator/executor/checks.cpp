@@ -48,7 +48,8 @@ LaunchChecks::LaunchChecks() {
 bool Interpreter::check(Warp& warp, const Instruction& in, const Access& access, Touch touch) {
   for (const Pointers& part : access) {
     if (part.space == Space::Local) {
-      if (in.counted && !check_local(warp, part, touch)) return false;
+      const bool looked_at = in.counted || touch != Touch::Read;  // parameters of calls are only written by name
+      if (looked_at && !check_local(warp, part, touch)) return false;
       continue;
     }
     if (!check_part(warp, in, part, touch)) return false;
@@ -205,9 +206,24 @@ void Interpreter::synchronise(Warp& warp, const Instruction& in, const Pointers&
   }
 }
 
-void Interpreter::check_arrival(Warp& warp, const Fragment& fragment, Barrier& barrier, bool wait) {
-  barrier.passed_by |= !wait;
-  if (barrier.expected) tracks_->order.gather(warp.index, fragment.mask, barrier.gathered);
+// Gathers what the warp knows. It must know that the phase before this one has begun with all its threads: else it
+// could as well have taken part in that one.
+bool Interpreter::check_arrival(Warp& warp, Barrier& barrier) {
+  if (!barrier.expected) return true;
+  const int pc = warp.fragments.front().pc - 1;
+  int lane = 0, other = 0;
+  for (const Track& before : barrier.earlier) {
+    if (before.warp == warp.index || !tracks_->order.unordered(warp.index, warp.alive, before, lane, other)) continue;
+    pc_ = pc;
+    fail(FaultKind::BarrierRace, warp, lane, 0, 0);
+    fault_.other_instruction = std::int32_t(before.pc);
+    fault_.other_block = block_;
+    fault_.other_thread = std::int32_t(before.warp * kLanes) + other;
+    return false;
+  }
+  const Stamp at = tracks_->order.gather(warp.index, warp.alive, barrier.gathered);
+  barrier.came.push_back({std::uint32_t(block_), at, warp.alive, std::uint32_t(pc), warp.index, 0, 0});
+  return true;
 }
 
 // What a full barrier orders, and whether each warp came to it as one.
@@ -217,7 +233,7 @@ bool Interpreter::check_release(int id, const Barrier& barrier) {
   for (const Warp& warp : warps_) {
     int first = -1;
     for (const Fragment& fragment : warp.fragments) {
-      if (fragment.state != State::AtBarrier || fragment.barrier != id) continue;
+      if (fragment.state != State::AtBarrier || fragment.barrier != id || !fragment.counted) continue;
       const int pc = fragment.pc - 1;
       if (!all) tracks_->order.tell(warp.index, fragment.mask, barrier.gathered);
       if (request_.code[pc].order) continue;
@@ -230,6 +246,29 @@ bool Interpreter::check_release(int id, const Barrier& barrier) {
         return false;
       }
       first = pc;
+    }
+  }
+  return true;
+}
+
+// A discard is a weak write of no value in particular.
+bool Interpreter::check_discard(Warp& warp, const Instruction& in, const Addresses& at, Mask mask) {
+  constexpr int kPart = 16;
+  Access access{};
+  access.count = 1;
+  Pointers& part = access.parts[0];
+  part.mask = mask;
+  part.space = Space::Global;
+  access_bytes_ = kPart;
+  for (int offset = 0; offset < kDiscardBytes; offset += kPart) {
+    for (int i = 0; i < kLanes; ++i) part.of[i] = reinterpret_cast<std::uint8_t*>(at.of[i] + std::uint64_t(offset));
+    if (!check(warp, in, access, Touch::Write)) return false;
+    for (Mask rest = mask; rest; rest &= rest - 1) {
+      const std::uint64_t address = at.of[__builtin_ctz(rest)] + std::uint64_t(offset);
+      Allocation* holder = device_memory().find(address);
+      int count = 0;
+      Cell* cells = holder->shadow->cells(address - holder->address, kPart, checks_->number, count);
+      for (int k = 0; cells && k < count; ++k) cells[k].write.discarded = 1;
     }
   }
   return true;

@@ -6,6 +6,7 @@ namespace astra {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kLargest = 1ull << 46;
 constexpr std::uint64_t kGap = 1 << 20;  // larger than any index that is off by a row
 
 std::uint64_t mapped_bytes(std::uint64_t bytes) {
@@ -39,7 +40,9 @@ DeviceMemory::~DeviceMemory() {
     munmap(reinterpret_cast<void*>(address - kGap), mapped_bytes(allocation->bytes));
 }
 
-std::uint64_t DeviceMemory::allocate(std::uint64_t bytes, const std::string& name, bool counted) {
+std::uint64_t DeviceMemory::allocate(std::uint64_t bytes, const std::string& name, bool counted,
+                                     Home home) {
+  if (bytes > kLargest) return 0;  // sums with it would overflow
   std::uint64_t mapped = mapped_bytes(bytes);
   void* base = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return 0;
@@ -54,9 +57,13 @@ std::uint64_t DeviceMemory::allocate(std::uint64_t bytes, const std::string& nam
   allocation->bytes = bytes;
   allocation->name = name;
   allocation->counted = counted;
+  allocation->home = home;
   allocation->shadow = std::make_unique<Shadow>(bytes);
   std::lock_guard lock(mutex_);
+  // The host may write to it without a call.
+  if (home != Home::Device) allocation->shadow->wrote(0, bytes);
   allocations_[address] = std::move(allocation);
+  in_use_[int(home)] += bytes;
   return address;
 }
 
@@ -65,8 +72,14 @@ bool DeviceMemory::release(std::uint64_t address) {
   auto found = allocations_.find(address);
   if (found == allocations_.end()) return false;
   munmap(reinterpret_cast<void*>(address - kGap), mapped_bytes(found->second->bytes));
+  in_use_[int(found->second->home)] -= found->second->bytes;
   allocations_.erase(found);
   return true;
+}
+
+std::uint64_t DeviceMemory::in_use(Home home) const {
+  std::lock_guard lock(mutex_);
+  return in_use_[int(home)];
 }
 
 Allocation* DeviceMemory::find(std::uint64_t address) const {

@@ -50,11 +50,15 @@ class PassCounts {
   std::uint64_t stretches_;
 };
 
+// Where an allocation is and who may access it: the device only, the host's memory, or both by turns.
+enum class Home { Device, Host, Managed };
+
 struct Allocation {
   std::uint64_t address;
   std::uint64_t bytes;
   std::string name;
   bool counted;  // false for the simulator's own, such as parameters
+  Home home;
   std::atomic<bool> touched{false};  // by the present launch
   std::unique_ptr<SectorMap> read, written;  // made when first touched by a counted launch
   std::unique_ptr<PassCounts> atomics;
@@ -70,8 +74,10 @@ class DeviceMemory {
  public:
   ~DeviceMemory();
   // Returns 0 when the host has no memory left.
-  std::uint64_t allocate(std::uint64_t bytes, const std::string& name, bool counted);
+  std::uint64_t allocate(std::uint64_t bytes, const std::string& name, bool counted, Home home = Home::Device);
   bool release(std::uint64_t address);
+  // Bytes of all allocations with this home.
+  std::uint64_t in_use(Home home) const;
   // The allocation that holds `address`, or null.
   Allocation* find(std::uint64_t address) const;
   // The allocation whose start or end is nearest, to explain a fault; null when there is none.
@@ -89,6 +95,7 @@ class DeviceMemory {
 
  private:
   std::map<std::uint64_t, std::unique_ptr<Allocation>> allocations_;
+  std::uint64_t in_use_[3] = {};  // by home
   mutable std::mutex mutex_;
 };
 

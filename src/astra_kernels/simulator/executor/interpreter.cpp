@@ -8,8 +8,8 @@ namespace {
 
 // So long may a warp run before another of its block gets a turn (it may wait for that one).
 constexpr std::int64_t kQuantum = 100'000;
-// The same in a cooperative launch, where all other blocks may be waiting for that one meanwhile.
-constexpr std::int64_t kCooperativeQuantum = 4'000;
+// The same where blocks take turns, and all others may be waiting for that one meanwhile.
+constexpr std::int64_t kSharedQuantum = 4'000;
 
 std::uint64_t warps_of(const LaunchRequest& request) {
   const std::uint64_t threads = std::uint64_t(request.block[0]) * request.block[1] * request.block[2];
@@ -45,12 +45,14 @@ BlockState::BlockState(const LaunchRequest& request, std::uint64_t seed)
   fill_with_garbage(local_.data(), local_.size(), seed + 1);
 }
 
-Interpreter::Interpreter(const LaunchRequest& request, InstructionCounters* counters, LaunchChecks* checks)
+Interpreter::Interpreter(const LaunchRequest& request, InstructionCounters* counters, LaunchChecks* checks,
+                         bool take_turns)
     : BlockState(request, request.seed),
       request_(request),
       counters_(counters),
       checks_(checks),
-      quantum_(request.cooperative ? kCooperativeQuantum : kQuantum) {
+      take_turns_(take_turns),
+      quantum_(take_turns ? kSharedQuantum : kQuantum) {
   constants_.assign(request.constants, request.constants + request.constant_bytes);
   garbage_.resize(shared_.size());
   recent_.resize(std::uint64_t(request.instructions));
@@ -153,8 +155,9 @@ bool Interpreter::advance(Warp& warp, Fragment& fragment) {
 // After an access that may be part of a loop which waits for another block: that one gets its turn, once the
 // warp's other lanes had theirs.
 Interpreter::Next Interpreter::poll(Warp& warp, const Fragment& fragment) {
-  if (!request_.cooperative) return Next::Continue;
+  if (!take_turns_) return Next::Continue;
   ++steps_;
+  polled_ = true;
   warp.polled = warp.others_ready(fragment);
   if (!warp.polled) turn_ends_ = steps_;
   return Next::Choose;
@@ -227,18 +230,21 @@ Interpreter::Next Interpreter::special(Warp& warp, Fragment& fragment, const Ins
     case Handler::load: ok = load(warp, in, mask); break;
     case Handler::polling_load: return load(warp, in, mask) ? poll(warp, fragment) : Next::Faulted;
     case Handler::store: changed_ = true; ok = store(warp, in, mask); break;
-    case Handler::atomic: changed_ = true; ok = atomic(warp, in, mask); break;
+    case Handler::atomic: ok = atomic(warp, in, mask); break;
     case Handler::polling_atomic:
-      changed_ = true;
       return atomic(warp, in, mask) ? poll(warp, fragment) : Next::Faulted;
+    case Handler::discard: changed_ = true; ok = discard(warp, in, mask); break;
     case Handler::copy_async: ok = copy_async(warp, in, mask); break;
     case Handler::copy_commit: copy_commit(warp, mask); break;
     case Handler::copy_wait: copy_wait(warp, in, mask); break;
     case Handler::grid_wait: warp.waited |= mask; break;
     case Handler::trap: ok = fail(FaultKind::Trap, warp, __builtin_ctz(mask), 0, 0); break;
-    case Handler::exit: changed_ = true; warp.retire(mask); return Next::Choose;
-    case Handler::barrier: arrive(warp, fragment, in, true); return Next::Choose;
-    case Handler::barrier_arrive: arrive(warp, fragment, in, false); return Next::Choose;
+    case Handler::exit:
+      changed_ = true;
+      warp.retire(mask);
+      return arrive_as_one(warp) ? Next::Choose : Next::Faulted;  // the others may have waited for these
+    case Handler::barrier:
+    case Handler::barrier_arrive: return arrive(warp, fragment, in) ? Next::Choose : Next::Faulted;
     case Handler::active_mask: {
       std::uint32_t values[kLanes];
       for (std::uint32_t& value : values) value = fragment.mask;

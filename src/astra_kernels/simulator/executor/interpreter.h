@@ -3,6 +3,7 @@
 
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checks.h"
@@ -13,15 +14,18 @@
 
 namespace astra {
 
-// A barrier of the block. With no explicit number of threads it waits for all that have not ended.
+// A phase of a barrier of the block. With no explicit number of threads it waits for all that have not ended.
 struct Barrier {
   int threads = 0;   // arrived
-  int slots = 0;     // arrived, a whole warp counting as 32 even where lanes have ended
+  int arrived = 0;   // the same, a warp counting as 32 even where lanes have ended
   int expected = 0;  // 0: all
   int votes = 0;     // arrived with a true predicate
   bool waited = false;  // one of them waited for the kernel before this one
   bool passed_by = false;  // one of them does not wait here
-  Gathered gathered;       // by those that came to a barrier with a number of threads
+  // With checks, where there is a number of threads:
+  Gathered gathered;           // what those know that came
+  std::vector<Track> came;     // their arrivals
+  std::vector<Track> earlier;  // those of the phase before
 };
 
 // Bytes that start at a cache line, so that no operation on 32 lanes touches more lines than it must.
@@ -60,8 +64,8 @@ enum class Turn { Going, Ended, Faulted };
 // in checks.cpp. Memory that nobody wrote holds random bytes, so that luck does not help.
 class Interpreter : private BlockState {
  public:
-  // `checks` is null without checks.
-  Interpreter(const LaunchRequest& request, InstructionCounters* counters, LaunchChecks* checks);
+  // `checks` is null without checks. Where blocks take turns, a warp that polls ends its own.
+  Interpreter(const LaunchRequest& request, InstructionCounters* counters, LaunchChecks* checks, bool take_turns);
   // Runs the block with this linear index to its end; false after a fault.
   bool run_block(std::uint64_t block);
 
@@ -74,6 +78,8 @@ class Interpreter : private BlockState {
   // Whether a turn since `forget_changes` did what another block could be waiting for.
   bool changed() const { return changed_; }
   void forget_changes() { changed_ = false; }
+  // Whether a warp ended its turn early since this was last asked, as it may be waiting for another block.
+  bool has_polled() { return std::exchange(polled_, false); }
   // The fault of a block whose threads wait in vain.
   bool fail_waiting();
   const Fault& fault() const { return fault_; }
@@ -129,7 +135,10 @@ class Interpreter : private BlockState {
 
   // block.cpp
   void show_index();
-  void arrive(Warp& warp, Fragment& fragment, const Instruction& in, bool wait);
+  bool arrive(Warp& warp, Fragment& fragment, const Instruction& in);
+  bool arrive_as_one(Warp& warp);
+  bool join_phase(const Warp& warp, const Fragment& fragment, Barrier& barrier);
+  bool complete(int id);
   bool release_barriers();
   void release(int id, const Barrier& barrier);
   int threads_alive() const;
@@ -138,6 +147,7 @@ class Interpreter : private BlockState {
   bool load(Warp& warp, const Instruction& in, Mask mask);
   bool store(Warp& warp, const Instruction& in, Mask mask);
   bool atomic(Warp& warp, const Instruction& in, Mask mask);
+  bool discard(Warp& warp, const Instruction& in, Mask mask);
   bool copy_async(Warp& warp, const Instruction& in, Mask mask);
   void copy_commit(Warp& warp, Mask mask);
   void copy_wait(Warp& warp, const Instruction& in, Mask mask);
@@ -164,10 +174,11 @@ class Interpreter : private BlockState {
   bool fail_race(FaultKind kind, const Warp& warp, int lane, const Track& other, int other_lane,
                  const Attempt& attempt);
   void synchronise(Warp& warp, const Instruction& in, const Pointers& part, Touch touch);
-  void check_arrival(Warp& warp, const Fragment& fragment, Barrier& barrier, bool wait);
+  bool check_arrival(Warp& warp, Barrier& barrier);
   bool check_release(int id, const Barrier& barrier);
   void check_meeting(Warp& warp, Mask group);
   void complete_copy(Warp& warp, const PendingCopy& copy);
+  bool check_discard(Warp& warp, const Instruction& in, const Addresses& at, Mask mask);
 
   // warp_operations.cpp
   void shuffle(Warp& warp, const Instruction& in, Mask mask);
@@ -205,6 +216,7 @@ class Interpreter : private BlockState {
   const LaunchRequest& request_;
   InstructionCounters* counters_;  // null when not counting
   LaunchChecks* const checks_;     // null without checks
+  const bool take_turns_;
   const std::int64_t quantum_;     // steps of a warp before another one of its block gets a turn
   Bytes constants_;
   Bytes garbage_;  // what shared memory holds before it is written
@@ -215,6 +227,7 @@ class Interpreter : private BlockState {
   std::vector<std::uint32_t> warp_order_;  // in which warps get their turns
   Random random_{0};
   std::int64_t turn_ends_ = 0;  // the present warp's, in steps
+  bool polled_ = false;
   bool changed_ = false;        // something that another block could be waiting for, or a block's end
   std::uint64_t barriers_completed_ = 0;
   Fault fault_{};

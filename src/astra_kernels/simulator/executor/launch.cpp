@@ -10,16 +10,18 @@
 #include "atomics.h"
 #include "interpreter.h"
 #include "printing.h"
+#include "residents.h"
 
 namespace astra {
 namespace {
 
-constexpr std::uint64_t kBlockSeeds = 0x9e3779b97f4a7c15ull;  // apart, so that blocks hold other bytes
 constexpr unsigned kDefaultFloatMode = 0x1f80;  // round to nearest, denormals kept
 
-// So many rounds may pass in which every block of a cooperative launch only polls: nothing that one of them
-// waits for can come any more, unless it gives up by counting.
-constexpr int kIdleRounds = 5'000;
+bool may_wait(const LaunchRequest& request) {
+  return std::any_of(request.code, request.code + request.instructions, [](const Instruction& in) {
+    return in.handler == Handler::polling_load || in.handler == Handler::polling_atomic;
+  });
+}
 
 // The host's floating-point unit as the device's, while this lives.
 class DeviceRounding {
@@ -35,10 +37,14 @@ class DeviceRounding {
 class Launch {
  public:
   Launch(const LaunchRequest& request, InstructionCounters* counters)
-      : request_(request), counters_(counters), sequence_(make_sequence(request)) {}
+      : request_(request),
+        counters_(counters),
+        take_turns_(request.cooperative || may_wait(request)),
+        sequence_(make_sequence()) {}
 
   void run(LaunchResult& result) {
-    if (request_.cooperative) return run_together(result);
+    result.executed = count();
+    if (take_turns_) return run_in_turns(result);
     const std::uint64_t blocks = count();
     // What is found must not depend on how host threads interleave.
     const int wanted = request_.checks ? 1 : std::max(1, request_.threads);
@@ -63,24 +69,19 @@ class Launch {
   LaunchChecks* checks() { return request_.checks ? &checks_ : nullptr; }
 
   // A block that polls may wait for one with a lower index, which the hardware starts earlier.
-  static std::vector<std::uint64_t> make_sequence(const LaunchRequest& request) {
+  std::vector<std::uint64_t> make_sequence() const {
     std::vector<std::uint64_t> sequence;
-    const Instruction* end = request.code + request.instructions;
-    const bool polls = std::any_of(request.code, end, [](const Instruction& in) {
-      return in.handler == Handler::polling_load || in.handler == Handler::polling_atomic;
-    });
-    if (!request.order || polls || request.cooperative) return sequence;
-    const std::uint64_t all = std::uint64_t(request.grid[0]) * request.grid[1] * request.grid[2];
-    sequence.resize(request.blocks ? std::uint64_t(request.block_count) : all);
+    if (!request_.order || take_turns_) return sequence;
+    sequence.resize(count());
     std::iota(sequence.begin(), sequence.end(), 0);
-    std::shuffle(sequence.begin(), sequence.end(), Random{request.order});
+    std::shuffle(sequence.begin(), sequence.end(), Random{request_.order});
     return sequence;
   }
 
   void work(std::vector<InstructionCounters>& counters, LaunchResult& result) {
     const DeviceRounding rounding;
     if (request_.count) counters.resize(std::uint64_t(request_.instructions));
-    Interpreter interpreter(request_, request_.count ? counters.data() : nullptr, checks());
+    Interpreter interpreter(request_, request_.count ? counters.data() : nullptr, checks(), false);
     const std::uint64_t blocks = count();
     for (;;) {
       const std::uint64_t next = next_++;
@@ -104,48 +105,18 @@ class Launch {
     interpreter.message().copy(result.message, sizeof result.message - 1);
   }
 
-  // A cooperative launch: all blocks are resident and take turns, on one thread and always in the same order.
-  void run_together(LaunchResult& result) {
+  // Blocks that may wait for one another are resident together and take turns, on one thread and always in the same
+  // order.
+  void run_in_turns(LaunchResult& result) {
     const DeviceRounding rounding;
-    Interpreter interpreter(request_, request_.count ? counters_ : nullptr, checks());
-    std::vector<BlockState> resident;
-    const std::uint64_t blocks = count();
-    resident.reserve(blocks);
-    for (std::uint64_t block = 0; block < blocks; ++block) {
-      resident.emplace_back(request_, request_.seed + (block + 1) * kBlockSeeds);
-      interpreter.enter_block(resident[block]);
-      interpreter.start_block(block);
-      interpreter.leave_block(resident[block]);
-    }
-    std::vector<std::uint64_t> going(blocks);
-    std::iota(going.begin(), going.end(), 0);
-    if (request_.order) std::shuffle(going.begin(), going.end(), Random{request_.order});
-    const bool ended = take_turns(interpreter, resident, going);
+    Interpreter interpreter(request_, request_.count ? counters_ : nullptr, checks(), true);
+    Residents residents(request_, interpreter);
+    const bool ended = residents.run();
     if (interpreter.report_unwritten(true) || !ended) note_fault(interpreter, result);
     result.barriers = interpreter.barriers();
     result.unchecked = checks_.spent;
-  }
-
-  // Rounds of one turn for each block, until all have ended; false after a fault.
-  static bool take_turns(Interpreter& interpreter, std::vector<BlockState>& resident,
-                         std::vector<std::uint64_t>& going) {
-    for (int idle = 0; !going.empty();) {
-      interpreter.forget_changes();
-      std::size_t kept = 0;
-      for (std::uint64_t block : going) {
-        interpreter.enter_block(resident[block]);
-        const Turn turn = interpreter.take_turn();
-        interpreter.leave_block(resident[block]);
-        if (turn == Turn::Faulted) return false;
-        if (turn == Turn::Going) going[kept++] = block;
-      }
-      going.resize(kept);
-      idle = interpreter.changed() ? 0 : idle + 1;
-      if (idle < kIdleRounds || going.empty()) continue;
-      interpreter.enter_block(resident[going.front()]);
-      return interpreter.fail_waiting();
-    }
-    return true;
+    result.executed = residents.started();
+    result.crowded = residents.crowded();
   }
 
   void merge(const std::vector<InstructionCounters>& part, const LaunchResult& from,
@@ -173,6 +144,7 @@ class Launch {
 
   const LaunchRequest& request_;
   InstructionCounters* counters_;
+  const bool take_turns_;
   const std::vector<std::uint64_t> sequence_;  // of blocks; empty as they are numbered
   LaunchChecks checks_;
   std::atomic<std::uint64_t> next_{0};

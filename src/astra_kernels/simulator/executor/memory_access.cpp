@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "atomics.h"
+#include "garbage.h"
 #include "interpreter.h"
 
 namespace astra {
@@ -122,8 +123,9 @@ bool Interpreter::atomic(Warp& warp, const Instruction& in, Mask mask) {
     for (const Pointers& part : access) {
       for (Mask rest = part.mask; rest; rest &= rest - 1) {
         const int i = __builtin_ctz(rest);
-        const std::uint64_t old =
-            operation.run(part.of[i] + k * in.element_bytes, lane_value(b, i, slot), lane_value(c, i, slot));
+        std::uint8_t* const at = part.of[i] + k * in.element_bytes;
+        const std::uint64_t old = operation.run(at, lane_value(b, i, slot), lane_value(c, i, slot));
+        changed_ = changed_ || std::memcmp(at, &old, in.element_bytes) != 0;  // not by a lock that is taken
         std::memcpy(old_values[k] + i * slot, &old, std::size_t(slot));
       }
     }
@@ -134,6 +136,22 @@ bool Interpreter::atomic(Warp& warp, const Instruction& in, Mask mask) {
       const int at = __builtin_ctz(rest) * slot;
       std::memcpy(warp.registers + in.results[k] + at, old_values[k] + at, std::size_t(slot));
     }
+  }
+  return true;
+}
+
+// What the line holds afterwards is indeterminate (PTX ISA, "discard"): as if nobody had written it.
+bool Interpreter::discard(Warp& warp, const Instruction& in, Mask mask) {
+  const Addresses at = addresses(warp, in, 0);
+  access_bytes_ = kDiscardBytes;
+  Pointers lines;
+  InstructionCounters* counters = std::exchange(counters_, nullptr);  // no bytes move
+  const bool ok = global_pointers(warp, at, mask, true, lines);
+  counters_ = counters;
+  if (!ok || (checks_ && !check_discard(warp, in, at, mask))) return false;
+  for (Mask rest = mask; rest; rest &= rest - 1) {
+    const int lane = __builtin_ctz(rest);
+    fill_with_garbage(lines.of[lane], kDiscardBytes, request_.seed + block_ * kLanes + std::uint64_t(lane));
   }
   return true;
 }

@@ -172,12 +172,13 @@ Known BlockOrder::snapshot(std::uint32_t index, Mask lanes, Stamp now) const {
   return join(all, std::make_shared<Knowledge>(Knowledge{{block_, own}}));
 }
 
-void BlockOrder::gather(std::uint32_t index, Mask lanes, Gathered& gathered) {
+Stamp BlockOrder::gather(std::uint32_t index, Mask lanes, Gathered& gathered) {
   const Warp& warp = warps_[index];
   const Stamp at = event(warps_[index]);
   gathered.known = join(gathered.known, snapshot(index, lanes, at));
   for (Mask rest = warp.fenced.empty() ? 0 : lanes; rest; rest &= rest - 1)
     gathered.fenced = join(gathered.fenced, warp.fenced[std::size_t(__builtin_ctz(rest))]);
+  return at;
 }
 
 void BlockOrder::tell(std::uint32_t index, Mask lanes, const Gathered& gathered) {

@@ -49,7 +49,7 @@ class BlockOrder {
   // A barrier for which all threads that have not ended came.
   void meet_all();
   // A barrier of some threads: what they know is gathered as they come, and told to those that wait.
-  void gather(std::uint32_t warp, Mask lanes, Gathered& gathered);
+  Stamp gather(std::uint32_t warp, Mask lanes, Gathered& gathered);
   void tell(std::uint32_t warp, Mask lanes, const Gathered& gathered);
 
   void fence(std::uint32_t warp, Mask lanes);

@@ -14,6 +14,7 @@ namespace astra {
 #define ASTRA_HANDLERS(X)                                                                       \
   X(elementwise) X(branch) X(exit) X(load) X(store) X(atomic) X(copy_async) X(copy_commit)      \
   X(copy_wait) X(grid_wait) X(active_mask) X(clock) X(nop) X(trap) X(print) X(assert_fail)         \
+  X(discard)                                                                                       \
   /* they may wait for another block, so a cooperative launch gives others a turn: */           \
   X(polling_load) X(polling_atomic)                                                             \
   /* from here on, threads meet: */                                                             \
@@ -33,6 +34,9 @@ constexpr std::uint8_t kMerged = 255;
 
 // The source that names the lanes of an instruction for which lanes meet.
 constexpr int kMembers = 5;
+
+// What `discard` forgets.
+constexpr int kDiscardBytes = 128;
 
 // Bits of `Instruction::order`.
 constexpr std::uint8_t kStrong = 1, kVolatile = 2, kRelease = 4;
@@ -99,6 +103,7 @@ enum class FaultKind : std::int32_t {
   SyncMask,
   Trap,
   Assertion,
+  BarrierOperand,  // no such barrier, or no such number of threads
   EarlyRead,   // of global memory, before the thread waited for the kernel before this one
   EarlyWrite,
   // Looked for in checked launches only:
@@ -110,6 +115,7 @@ enum class FaultKind : std::int32_t {
   CopyUnderWay,      // an access to what an asynchronous copy writes, before the thread waited for it
   AbsentLane,        // a shuffle from a lane that does not take part
   DivergentBarrier,  // lanes of a warp at different barrier instructions
+  BarrierRace,  // nothing but chance decides in which phase of a barrier a warp takes part
 };
 
 struct Fault {
@@ -145,6 +151,8 @@ struct LaunchRequest {
   std::uint64_t seed;  // of what uninitialised memory holds
   std::uint64_t order;  // of warps and blocks: 0 as they are numbered, else by chance from this
   std::int32_t checks;  // whether to look for races and unwritten memory
+  std::int64_t resident;      // blocks that the device, and blocks that the host has room for at once
+  std::int64_t most_resident;
   const std::int32_t* operand_lists;  // of instructions with more operands than `results` and `sources` hold
 };
 
@@ -155,6 +163,8 @@ struct LaunchResult {
   std::uint64_t bytes_written;
   std::uint64_t busiest_atomic_passes;  // of the stretch of memory that has most
   std::uint64_t unchecked;  // 1 when the checks ran out of memory
+  std::uint64_t executed;   // blocks
+  std::uint64_t crowded;    // 1 when blocks waited for one that the host had no room for
   char message[512];  // of a failed assertion
 };
 

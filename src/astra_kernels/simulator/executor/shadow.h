@@ -23,9 +23,10 @@ struct Track {
   Stamp stamp;
   Mask lanes;
   std::uint32_t pc : 24;
-  std::uint32_t warp : 6;
+  std::uint32_t warp : 5;
   std::uint32_t strong : 1;    // an atomic, or an access that other threads may make at the same time
   std::uint32_t relaxed_by_volatile : 1;  // strong only because it is volatile
+  std::uint32_t discarded : 1;            // a write of no value
 };
 
 constexpr int kReaders = 2;
@@ -35,7 +36,7 @@ struct Cell {
   Track write;   // no lanes and stamp 0: never written
   Track strong;  // the last strong write after that one
   Track reads[kReaders];
-  bool written() const { return write.lanes || write.stamp || strong.lanes; }
+  bool written() const { return strong.lanes || ((write.lanes || write.stamp) && !write.discarded); }
 };
 static_assert(sizeof(Cell) == 64);
 

@@ -22,6 +22,7 @@ struct Fragment {
   State state = State::Ready;
   Mask members = 0;  // while Meeting: the lanes it waits for
   int barrier = 0;   // while AtBarrier: which one
+  bool counted = false;  // while AtBarrier: its warp has arrived there
   std::uint64_t last_run = 0;
 };
 

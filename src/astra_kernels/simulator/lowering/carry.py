@@ -1,6 +1,8 @@
 """Additions over several words: `add.cc`, `addc`, `sub.cc`, `subc`, `mad.cc`, `madc`.
 
-The condition code is one more predicate. A multiply-add is a product, and a sum with the flag.
+The condition code is one more predicate: the carry of the adder. A subtraction adds the complement and one, as
+machine code does (`IADD3`), so that its flag says that nothing was borrowed, and `addc` after `sub.cc` adds just that.
+A multiply-add is a product, and a sum with the flag.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from astra_kernels.simulator.lowering.translate import Translator, kind_of_type
 from astra_kernels.simulator.ptx.syntax import Instruction, Operand
 
 _FLAG = Register("condition code", Kind.PRED)
-_NO_CARRY = Constant(0, Kind.PRED)
+_NO_CARRY, _CARRY = Constant(0, Kind.PRED), Constant(0xFFFFFFFF, Kind.PRED)
 _FAMILIES = ("add", "addc", "sub", "subc", "mad", "madc")
 
 
@@ -40,13 +42,18 @@ def _step(
     t: Translator, instruction: Instruction, ptx_type: str, target: Operand, values: list[Value]
 ) -> None:
     subtract = instruction.parts[0].startswith("sub")
-    flag_in: Value = _FLAG if instruction.parts[0].endswith("c") else _NO_CARRY
+    flag_in: Value = _CARRY if subtract else _NO_CARRY
+    if instruction.parts[0].endswith("c"):
+        flag_in = _FLAG
+    if subtract:
+        complement = t.temporary(values[1].kind)
+        t.elementwise(f"not.b{ptx_type[1:]}", complement, values[1])
+        values = [values[0], complement]
     flag_out = t.temporary(Kind.PRED)
-    value, flag = ("sub", "borrow") if subtract else ("add", "carry")
     writes_flag = "cc" in instruction.parts
     if writes_flag:  # before the target is written, which may be one of the sources
-        t.elementwise(f"chain.{flag}.{ptx_type}", flag_out, *values, flag_in)
+        t.elementwise(f"chain.carry.{ptx_type}", flag_out, *values, flag_in)
     result = t.write(target, kind_of_type(ptx_type))
-    t.elementwise(f"chain.{value}.{ptx_type}", result, *values, flag_in)
+    t.elementwise(f"chain.add.{ptx_type}", result, *values, flag_in)
     if writes_flag:
         t.elementwise("move.pred", _FLAG, flag_out)

@@ -74,7 +74,7 @@ FAMILIES: dict[str, Callable[[Translator, Instruction], None]] = {
     "prefetch": control.translate_nothing,
     "prefetchu": control.translate_nothing,
     "applypriority": control.translate_nothing,
-    "discard": control.translate_nothing,
+    "discard": memory.translate_discard,
     "pmevent": control.translate_nothing,
 }
 
@@ -102,15 +102,20 @@ def lower_kernel(module: Module, name: str, table: OperationTable) -> LoweredKer
     body = inline_calls(module, function)
     _refuse_directives(function)
     frame = lay_out(function, body, module, _names_in(body))
+    placed = frozenset(v.name for v in module.variables.values() if v.space in ("global", "const"))
     translator = Translator(
         kernel=name,
         table=table,
         frame=frame,
         registers=_registers(function, body),
         branch_targets=body.branch_targets,
-        module_variables=frozenset(
-            v.name for v in module.variables.values() if v.space in ("global", "const")
-        ),
+        module_variables=placed,
+        unknown_addresses={
+            v.name: reference.name
+            for v in module.variables.values()
+            for reference in v.references.values()
+            if reference.name not in placed
+        },
     )
     for statement in body.statements:
         if isinstance(statement, Label):

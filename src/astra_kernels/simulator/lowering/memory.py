@@ -38,6 +38,7 @@ _WITHOUT_EFFECT = {
 _POLLING = {"relaxed", "acquire", "volatile", "cv"}
 _SEEN_BY_OTHERS = (Space.GLOBAL, Space.GENERIC)
 _CACHE_PREFIXES = ("L1::", "L2::")
+_DISCARDED_BYTES = 128
 _VECTORS = {"v2": 2, "v4": 4}
 
 
@@ -229,6 +230,15 @@ def translate_atomic(t: Translator, instruction: Instruction) -> None:
             polls=any(targets) and modifiers.space in _SEEN_BY_OTHERS,
         )
     )
+
+
+def translate_discard(t: Translator, instruction: Instruction) -> None:
+    """`discard`: what a line of global memory holds is of no use any more."""
+    address, size = instruction.operands
+    if not isinstance(size, Literal) or size.bits != _DISCARDED_BYTES:
+        t.refuse("a discard of this form")
+    base, offset = address_of(t, address, Space.GLOBAL)
+    t.emit(MicroOp("discard", sources=(base,), immediate=offset))
 
 
 def translate_copy_async(t: Translator, instruction: Instruction) -> None:

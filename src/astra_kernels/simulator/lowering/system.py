@@ -45,4 +45,5 @@ def _parameter(t: Translator, operand: Operand, size: int) -> Register:
     value = t.temporary(kind)
     fields = MemoryFields(space=Space.LOCAL, element_bytes=size, register_kind=kind)
     t.emit(MicroOp("load", results=(value,), sources=(_place(t, operand),), memory=fields))
+    t.operations[-1].counted = False  # a parameter, as in a call of the module's own
     return value

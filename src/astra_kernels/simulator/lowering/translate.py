@@ -111,6 +111,7 @@ class Translator:
     operations: list[MicroOp] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
     module_variables: frozenset[str] = frozenset()
+    unknown_addresses: dict[str, str] = field(default_factory=dict)
     _temporaries: int = 0
     _current: Instruction | None = None
     _guard: tuple[Register, bool] | None = None
@@ -199,6 +200,11 @@ class Translator:
             return Constant(self.frame.local[name] + operand.offset, Kind.LANES64)
         if name in self.frame.parameters:
             return ParameterBlock(self.frame.parameters[name][0] + operand.offset)
+        if name in self.unknown_addresses:
+            other = self.unknown_addresses[name]
+            self.refuse(
+                f"`{name}` holds the address of {other}, which is no variable of the module"
+            )
         if name in self.module_variables:
             return GlobalSymbol(name, operand.offset)
         if name in _THREAD_VALUES or name in _LANE_VALUES:

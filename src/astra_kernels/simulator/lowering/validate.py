@@ -29,6 +29,7 @@ _FIXED: dict[str, tuple[tuple[Kind, ...], tuple[Kind, ...]]] = {
     "copy_wait": ((), ()),
     "active_mask": ((_W,), ()),
     "clock": ((_D,), ()),
+    "discard": ((), (_D,)),
     "print": ((_W,), (_D, _D)),
     "assert_fail": ((), (_D, _D, _W, _D)),
     "barrier_arrive": ((), (_W, _W)),
@@ -58,6 +59,7 @@ _NEEDED |= {
     "match": 1,
     "load": 1,
     "copy_async": 2,
+    "discard": 1,
     "load_matrices": 1,
     "transpose_matrix": 1,
 }

@@ -13,6 +13,7 @@ from astra_kernels.simulator.ptx.syntax import (
     Not,
     Operand,
     Pair,
+    Reference,
     Variable,
     Vector,
 )
@@ -32,6 +33,11 @@ _FLOAT32 = re.compile(r"0[fF][0-9a-fA-F]{8}$")
 _FLOAT64 = re.compile(r"0[dD][0-9a-fA-F]{16}$")
 _DECIMAL = re.compile(r"[+-]?\d+\.\d*([eE][+-]?\d+)?$")
 _WITH_OFFSET = re.compile(r"(.+?)\s*([+-])\s*(0[xX][0-9a-fA-F]+|-?\d+)$")
+_MASKED = re.compile(r"(0[xX][0-9a-fA-F]+)\s*\((.*)\)$")
+_REFERENCE = re.compile(
+    rf"(generic\s*\(\s*(?P<generic>{IDENTIFIER})\s*\)|(?P<plain>{IDENTIFIER}))"
+    r"(\s*(?P<sign>[+-])\s*(?P<distance>0[xX][0-9a-fA-F]+|\d+))?$"
+)
 _DECLARATION = re.compile(
     r"(?P<before>.*?)\.(?P<type>[bufs]\d+|f16x2|bf16x2|bf16)\s+"
     rf"(?P<name>{IDENTIFIER})\s*(?P<dimensions>(\[\s*\d*\s*\])*)\s*(=\s*(?P<initial>.*))?$",
@@ -132,19 +138,37 @@ def parse_variable(text: str, space: str) -> Variable:
     )
 
 
+def _parse_reference(word: str, element: int) -> Reference | None:
+    """An address as an initial value: `name`, `generic(name)+8`, `0xff00(name)`; None for a number."""
+    shift = 0
+    if masked := _MASKED.match(word):
+        mask = int(masked[1], 16)
+        shift = (mask & -mask).bit_length() - 1
+        if mask != ((1 << 8 * element) - 1) << shift:
+            raise InvalidPtx(f"initial value {word!r}")
+        word = masked[2].strip()
+    found = _REFERENCE.match(word)
+    if not found:
+        return None
+    sign = -1 if found["sign"] == "-" else 1
+    offset = sign * int(found["distance"], 0) if found["distance"] else 0
+    return Reference(found["generic"] or found["plain"], offset, shift, element)
+
+
 def _parse_initial(
     text: str | None, element_type: str, size: int
-) -> tuple[bytes | None, dict[int, str]]:
+) -> tuple[bytes | None, dict[int, Reference]]:
     if not text:
         return None, {}
     element = TYPE_BYTES[element_type]
-    data, references = bytearray(), {}
+    data = bytearray()
+    references: dict[int, Reference] = {}
     for item in text.replace("{", " ").replace("}", " ").split(","):
         word = item.strip()
         if not word:
             continue
-        if generic := re.fullmatch(rf"generic\(({IDENTIFIER})\)|({IDENTIFIER})", word):
-            references[len(data)] = generic[1] or generic[2]
+        if reference := _parse_reference(word, element):
+            references[len(data)] = reference
             data += bytes(element)
             continue
         value = _parse_scalar(word)

@@ -117,6 +117,23 @@ Statement: TypeAlias = Instruction | Call | Label
 
 
 @dataclass(frozen=True)
+class Reference:
+    """An address in a variable's initial value.
+
+    Attributes:
+        name: Of the variable or function.
+        offset: In bytes, added to its address.
+        shift: The first of the address's bits that are kept; 0 but for `0xff00(name)` and the like.
+        size: How many bytes of it are kept.
+    """
+
+    name: str
+    offset: int
+    shift: int
+    size: int
+
+
+@dataclass(frozen=True)
 class Variable:
     """A variable or parameter.
 
@@ -127,7 +144,7 @@ class Variable:
         alignment: In bytes.
         initial: The bytes it starts with, for module variables that say so.
         external: Whether it is declared `.extern`: dynamic shared memory.
-        references: Names of variables whose addresses the initial value holds, by offset.
+        references: The addresses that the initial value holds, by where in it they are.
     """
 
     space: str
@@ -136,7 +153,7 @@ class Variable:
     alignment: int
     initial: bytes | None = None
     external: bool = False
-    references: dict[int, str] = field(default_factory=dict)
+    references: dict[int, Reference] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from astra_kernels.devices.neighbours import among_others_on
+from astra_kernels.devices.neighbours import alone_on, among_others_on
 from astra_kernels.errors import UserError
 from astra_kernels.jobs.inputs import Inputs, InputSource
 from astra_kernels.jobs.layout import Layout, buffer_sizes, fill_image, lay_out, total_elements
@@ -87,6 +87,8 @@ class Bench:
         """Whoever has a question for the reference queues here: its process answers one at a time."""
         self._answers: dict[str, Future[Expected]] = {}
         self._prepared: dict[str, Prepared] = {}
+        self._alone = False
+        """Whether this job keeps all others off the device."""
 
     @property
     def simulated(self) -> bool:
@@ -96,11 +98,24 @@ class Bench:
     @contextlib.contextmanager
     def device_in_use(self) -> Iterator[None]:
         """Keeps other jobs from timing on a real device for the length of a `with` block."""
-        if self.simulated:
+        if self.simulated or self._alone:
             yield
             return
         with among_others_on(self.spec.device):
             yield
+
+    @contextlib.contextmanager
+    def device_alone(self) -> Iterator[None]:
+        """Keeps every other job off the device; this one may run further processes on it meanwhile.
+
+        A reference that is itself a kernel does, to judge what was timed.
+        """
+        with alone_on(self.spec.device):
+            self._alone = True
+            try:
+                yield
+            finally:
+                self._alone = False
 
     def prepared(self, workload: WorkloadSpec) -> Prepared:
         """Inputs, layout and image of `workload`.

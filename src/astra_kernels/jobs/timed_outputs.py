@@ -9,13 +9,15 @@ from functools import partial
 
 import numpy as np
 
+from astra_kernels.jobs.claims import call_report
 from astra_kernels.jobs.correctness import Accuracies, judge_result, quick_digest
 from astra_kernels.jobs.inputs import Inputs, shape_of
 from astra_kernels.jobs.judge import values_of
 from astra_kernels.jobs.memory import mapped, sealed_image
 from astra_kernels.jobs.perturb import flip_image, turned
 from astra_kernels.jobs.prepare import Bench, Prepared
-from astra_kernels.jobs.wire import Turn
+from astra_kernels.jobs.supervise import Setting, run_child
+from astra_kernels.jobs.wire import Event, Program, Request, Turn
 from astra_kernels.records.evaluation import Evaluation, Incorrect, Unsafe
 
 
@@ -27,12 +29,49 @@ class TimedCall:
     result_fd: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class BaselineAgain:
+    """The baseline's program, to be called on the very inputs of a timed call."""
+
+    program: Program
+    cuda_runtime: str
+    deadline_s: float
+
+    def errors(self, bench: Bench, found: Prepared) -> Accuracies | None:
+        """Its errors, from a process of its own; None where it does not finish, or is wrong itself."""
+        result_fd = found.new_result()
+        try:
+            request = Request(
+                task="check",
+                device=bench.spec.device,
+                cuda_runtime=self.cuda_runtime,
+                programs=(self.program,),
+                calls=(found.call((result_fd,)),),
+            )
+            done: list[bool] = []
+
+            def heard(event: Event, arrived: float) -> bool:
+                del arrived
+                if event.kind == "done":
+                    report = call_report(event.data)
+                    done.append(report.fault is None and not report.code)
+                return event.kind != "failed"
+
+            run_child(request, Setting(self.deadline_s), heard)
+            if done != [True]:
+                return None
+            errors, wrong = judge_result(bench, found, mapped(result_fd), None)
+            return errors if wrong is None else None
+        finally:
+            os.close(result_fd)
+
+
 def verify_timed(
     bench: Bench,
     prepared: Prepared,
     call: TimedCall,
     known: tuple[Mapping[str, Accuracies], Mapping[str, bytes]],
-    rival: TimedCall | None = None,
+    baseline: BaselineAgain,
 ) -> Evaluation | None:
     """Judges the outputs of a timed call of the candidate; None when they are right.
 
@@ -41,35 +80,32 @@ def verify_timed(
         prepared: the workload.
         call: the candidate's call.
         known: the baseline's errors, and digests of right results on the unturned inputs, by workload.
-        rival: a call of the baseline on inputs of the same kind, whose error counts as well.
+        baseline: asked only where the outputs are further off than on the unturned inputs: on these very signs sums may
+            cancel, and then the baseline's error on them is the measure.
     """
     errors, digests = known
     uuid = prepared.workload.uuid
     unturned = not any(b.flips for b in prepared.layout.buffers)
     if unturned and quick_digest(prepared, mapped(call.result_fd)) == digests.get(uuid):
         return None
-    failure = _judged(bench, prepared, call, errors[uuid])[1]
-    if isinstance(failure, Incorrect) and rival is not None:
-        # On these very signs sums may cancel; then the baseline's error on such inputs is the measure.
-        baseline, wrong = _judged(bench, prepared, rival, None)
-        if wrong is None:
-            failure = _judged(bench, prepared, call, _larger(errors[uuid], baseline))[1]
+    found = _found(bench, prepared, call.turn)
+    try:
+        failure = _judged(bench, found, call, errors[uuid])
+        if isinstance(failure, Incorrect):
+            here = baseline.errors(bench, found)
+            if here is not None:
+                failure = _judged(bench, found, call, _larger(errors[uuid], here))
+    finally:
+        bench.forget(found.workload)
+        os.close(found.image_fd)
     if isinstance(failure, Incorrect):
         rule = f"{failure.rule} (outputs of a timed call)"
         return replace(failure, workload=uuid, rule=rule)
     return replace(failure, workload=uuid) if isinstance(failure, Unsafe) else failure
 
 
-def _judged(
-    bench: Bench, prepared: Prepared, call: TimedCall, baseline: Accuracies | None
-) -> tuple[Accuracies, Evaluation | None]:
-    found = _found(bench, prepared, call.turn)
-    known = None if baseline is None else {found.workload.uuid: baseline}
-    try:
-        return judge_result(bench, found, mapped(call.result_fd), known)
-    finally:
-        bench.forget(found.workload)
-        os.close(found.image_fd)
+def _judged(bench: Bench, found: Prepared, call: TimedCall, known: Accuracies) -> Evaluation | None:
+    return judge_result(bench, found, mapped(call.result_fd), {found.workload.uuid: known})[1]
 
 
 def _found(bench: Bench, prepared: Prepared, turn: Turn) -> Prepared:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from astra_kernels.devices.clocks import ClockRecord, ClockWatch
-from astra_kernels.devices.neighbours import alone_on, other_processes
+from astra_kernels.devices.neighbours import other_processes
 from astra_kernels.jobs.claims import TimingReport, timing_report
 from astra_kernels.jobs.correctness import Accuracies
 from astra_kernels.jobs.prepare import Bench, Prepared
 from astra_kernels.jobs.spec import WorkloadSpec
 from astra_kernels.jobs.supervise import Ending, Setting, run_child
-from astra_kernels.jobs.timed_outputs import TimedCall, verify_timed
+from astra_kernels.jobs.timed_outputs import BaselineAgain, TimedCall, verify_timed
 from astra_kernels.jobs.two_clocks import (
     LONG_REPLAY_US,
     LONGER_REPLAY_US,
@@ -71,7 +71,7 @@ def observe(
     ordinal = int(bench.spec.device.partition(":")[2])
     processes = bench.spec.limits.processes
     looks = {w.uuid: secrets.randbelow(processes) for w in workloads}
-    with alone_on(bench.spec.device):
+    with bench.device_alone():
         others = other_processes(ordinal)
         if others:
             seen.busy = f"other processes compute on the GPU: {', '.join(others)[:200]}"
@@ -202,15 +202,20 @@ class _Side:
     ) -> Evaluation | None:
         """Judges what the candidate left in the sets that chance chose."""
         known = self._contest.baseline_accuracy, self._contest.digests
+        baseline = BaselineAgain(
+            program=self._contest.programs[BASELINE],
+            cuda_runtime=self._contest.cuda_runtime,
+            deadline_s=self._bench.spec.limits.correctness_s,
+        )
         if report.chain is not None:
             call = TimedCall(report.chain.turn, results[-1])
-            wrong = verify_timed(self._bench, prepared, call, known)
+            wrong = verify_timed(self._bench, prepared, call, known, baseline)
             if wrong is not None:
                 return _too_early(wrong)
         if prepared.workload.uuid not in self._looks or not report.turns:
             return None
-        calls = [TimedCall(t, fd) for t, fd in zip(report.turns, results, strict=False)]
-        return verify_timed(self._bench, prepared, calls[CANDIDATE], known, calls[BASELINE])
+        call = TimedCall(report.turns[CANDIDATE], results[CANDIDATE])
+        return verify_timed(self._bench, prepared, call, known, baseline)
 
 
 def _alone(

@@ -1,4 +1,4 @@
-"""Options of `astra optimize` in groups. Standard library and cyclopts only, so that `--help` is quick."""
+"""Options of verbs, and exit codes. Standard library and cyclopts only, so that `--help` is quick."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
+
+EXIT_OK, EXIT_NOT_PASSED, EXIT_USER, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 _MODELS = Group("Models", sort_key=1)
 _SEARCH = Group("Search", sort_key=2)
@@ -99,3 +101,33 @@ class BudgetOptions:
     requests: int | None = None
     tokens: int | None = None
     usd: float | None = None
+
+
+# Options that several verbs have.
+DeviceOption = Annotated[
+    str | None,
+    Parameter(
+        help="`cuda:N` or a simulated GPU such as `sim:h200`; default: `cuda:0` if there is one, else `sim:h200`."
+    ),
+]
+BaselineOption = Annotated[
+    str | None,
+    Parameter(
+        help="Baseline as `FILE.cu::function`, a solution.json, or its directory; default: PROBLEM/baseline."
+    ),
+]
+JsonOption = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print JSON on standard output.")
+]
+EvaluatorOption = Annotated[
+    str,
+    Parameter(
+        help="Where jobs run: `local`, or `spool:DIR`, which writes them to DIR for `astra worker --spool DIR` on another"
+        " machine; the device is then that machine's, by default `cuda:0`."
+    ),
+]
+SpoolTimeoutOption = Annotated[
+    float | None,
+    Parameter(help="Seconds to wait for one result of a spool; default: for ever."),
+]
+SeedOption = Annotated[int, Parameter(help="Seed of the inputs.")]

@@ -29,6 +29,7 @@ def test_names_that_differ_from_build_to_build_do_not_count():
     assert instructions(LISTING.replace("0x28", "0x30")) != instructions(LISTING)
 
 
+@pytest.mark.full
 def test_another_original_is_told_apart(tmp_path, build_cache):
     tree = shutil.copytree(TREES / "engine", tmp_path / "tree")
     made = extract(

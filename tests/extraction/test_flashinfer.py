@@ -4,22 +4,26 @@ import pytest
 
 from astra_kernels.errors import UserError
 from astra_kernels.extraction.extract import Wanted, extract
+from tests.tiers import with_sample
 
 pytestmark = [pytest.mark.flashinfer, pytest.mark.tvm_ffi]
 
 
 @pytest.mark.parametrize(
     "symbol",
-    [
-        "gelu_and_mul",
-        "layernorm",
-        "rmsnorm",
-        "fused_add_rmsnorm",
-        "merge_state",
-        "apply_rope_pos_ids",
-        "packbits",
-        "append_paged_kv_cache",
-    ],
+    with_sample(
+        (
+            "gelu_and_mul",
+            "layernorm",
+            "rmsnorm",
+            "fused_add_rmsnorm",
+            "merge_state",
+            "apply_rope_pos_ids",
+            "packbits",
+            "append_paged_kv_cache",
+        ),
+        4,
+    ),
 )
 def test_a_problem_that_verifies(symbol, tmp_path, build_cache):
     made = extract(Wanted(symbol, "flashinfer", tmp_path / "made", cache=build_cache))

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,3 +39,25 @@ def test_exit_codes(astra, scale):
         "not established",
     ]
     assert (run / "export" / "astra.patch").is_file() and said["modelled"]
+
+
+def test_a_run_as_a_flashinfer_bench_dataset(astra, tmp_path):
+    run = Path(__file__).parents[1] / "recorded" / "sigmoid"
+    out = tmp_path / "dataset"
+    done = astra("export", run, "--format", "flashinfer-bench", "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    written = json.loads(done.stdout)
+    assert written["traces"] == 0 and written["untimed"] > 0  # its times are modelled
+    assert all((out / file).is_file() for file in written["files"])
+
+
+def test_an_export_needs_a_tree_exactly_if_it_is_a_patch(astra, tmp_path):
+    run = Path(__file__).parents[1] / "recorded" / "sigmoid"
+    for arguments, message in (
+        ((), "--to"),
+        (("--format", "flashinfer-bench", "--to", tmp_path), "takes --out and --json only"),
+        (("--format", "tarball"), "tarball"),
+    ):
+        done = astra("export", run, *arguments)
+        assert done.returncode == 2
+        assert message in done.stderr + done.stdout

@@ -84,7 +84,7 @@ def test_every_tool_has_schemas_and_every_answer_keeps_them(session):
     assert {"load_problem", "diagnose", "verify", "bench", "confirm", "history", "report"} <= set(
         session.tools
     )
-    assert "export" not in session.tools
+    assert "export" in session.tools
     used = {
         "load": "load_problem",
         "wrong": "verify",

@@ -4,6 +4,9 @@ import json
 import re
 from html import escape
 from html.parser import HTMLParser
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
@@ -14,6 +17,7 @@ from astra_kernels.reporting.facts import report_of
 from astra_kernels.reporting.page import html, markdown
 from astra_kernels.store import RunStore
 
+ROOT = Path(__file__).parents[2]
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
 
@@ -149,3 +153,14 @@ def test_children_stand_below_their_parents(measured_run):
         if attempt.parent in places:
             assert places[attempt.parent] < places[attempt.id]
             assert attempt.depth == attempts[places[attempt.parent]].depth + 1
+
+
+def test_the_example_reports_are_current():
+    loader = SourceFileLoader("reports", str(ROOT / "scripts" / "reports"))
+    script = ModuleType("reports")
+    script.__file__ = loader.path
+    loader.exec_module(script)
+    for name, archive in script.EXAMPLES.items():
+        assert (script.REPORTS / f"{name}.html").read_text() == script.page(archive), (
+            "run scripts/reports"
+        )

@@ -15,6 +15,9 @@ _SEARCH = Group("Search", sort_key=2)
 _BUDGET = Group("Budget", sort_key=3, help="Limits that hold across resumes.")
 
 
+ExportFormat = Literal["patch", "flashinfer-bench"]
+
+
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ExportOptions:

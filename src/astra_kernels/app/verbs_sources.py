@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from astra_kernels.app.options import (
+    ExportFormat,
     ExportOptions,
     JsonOption,
 )
@@ -75,22 +76,25 @@ def extract(
 def export(
     run: Path,
     *,
-    to: Path,
+    to: Path | None = None,
     out: Path | None = None,
+    format: ExportFormat = "patch",
     options: ExportOptions = ExportOptions(),  # noqa: B008 - frozen
     json: JsonOption = False,
 ) -> int:
     """Make a run's confirmed winner a patch for the framework it was taken out of: `astra export RUN --to ~/vllm`.
 
     The new code is used for the calls alone that were confirmed. The tree is only read. Ends with 1 where the run has
-    no confirmed win or the patch fails a check.
+    no confirmed win or the patch fails a check. `--format flashinfer-bench` writes the run as a dataset of that format
+    instead, which needs no tree.
 
     Args:
         run: Run directory.
         to: The framework's git tree.
-        out: Directory to write, which is not there yet; default: RUN/export.
+        out: Directory to write, which is not there yet; default: RUN/export, or RUN/flashinfer-bench.
+        format: What to write.
     """
     from astra_kernels.app import exports
 
-    request = exports.ExportRequest(run, to, out, options)
+    request = exports.ExportRequest(run, to, out, options, format)
     return exports.export(request, as_json=json)

@@ -27,6 +27,7 @@ def serve(terms: Terms) -> int:
         raise SetupError(
             "astra mcp needs the MCP SDK, which is not installed: pip install 'astra-kernels[mcp]'"
         )
+    from astra_kernels.app.exports import patch_in_words
     from astra_kernels.app.mcp_server.server import server_of
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -34,7 +35,7 @@ def serve(terms: Terms) -> int:
     bench = Workbench(terms)
     interrupted = False
     try:
-        server_of(bench).run("stdio")
+        server_of(bench, patch_in_words).run("stdio")
     except KeyboardInterrupt:
         interrupted = True
     finally:

@@ -82,6 +82,7 @@ def test_a_run_that_is_killed_while_it_waits_goes_on(repository, start, astra, w
     assert str(tmp_path) not in (tmp_path / "run" / "events.jsonl").read_text()
 
 
+@pytest.mark.full
 def test_a_winner_is_confirmed_through_the_spool(problem, astra, worker, tmp_path):
     worker_end = tmp_path / "spool"
     asked = astra(

@@ -61,6 +61,7 @@ def test_silu_and_mul_as_flashinfer_generates_it(package, copied, judged):
     assert outcome.outcome == "passed", outcome
 
 
+@pytest.mark.full
 def test_rmsnorm_of_its_csrc(package, copied, judged):
     text = (package / "data" / "csrc" / "norm.cu").read_text()
     start, end = text.index("void rmsnorm("), text.index("void rmsnorm_quant(")

@@ -14,6 +14,7 @@ from astra_kernels.agents.rules.coding import program_of
 from astra_kernels.importers.problem_dir import load_problem
 from astra_kernels.records.evaluation import Measured
 from tests.bindings.conftest import PROBLEMS
+from tests.tiers import with_sample
 
 TVM_FFI = [
     pytest.param(name, marks=pytest.mark.tvm_ffi)
@@ -62,14 +63,14 @@ SUMS = "torch::empty({input.size(0)}, input.options().dtype(torch::kFloat32))"
 
 @pytest.mark.parametrize(
     "code",
-    [
+    with_sample((
         "torch::zeros({input.size(0)}, torch::dtype(torch::kFloat).device(torch::kCUDA))",
         "torch::empty_like(torch::empty({2, input.size(0)}, input.options().dtype(at::kFloat))).view({-1})",
         'input; TORCH_CHECK_EQ(input.sizes(), at::IntArrayRef({input.numel() / input.size(-1), input.stride(0)}));'
         "TORCH_CHECK(input.nbytes() == input.numel() * input.element_size() && input.device().is_cuda());"
         "TORCH_CHECK(at::cuda::getCurrentDeviceProperties()->multiProcessorCount > 1 && !at::Tensor().defined());"
         f"sums = {SUMS}",
-    ],
+    ), 2),
     ids=["zeros", "empty_like", "facts"],
 )  # fmt: skip
 def test_what_the_stand_in_offers_beside(judged, code):
@@ -95,6 +96,7 @@ def test_a_wrong_candidate_is_incorrect(judged, name):
 
 
 @pytest.mark.tvm_ffi
+@pytest.mark.full
 def test_an_operator_may_take_tensors_that_are_objects(judged):
     change = ("silu_and_mul(TensorView out", "silu_and_mul(tvm::ffi::Tensor out")
     outcome = judged(PROBLEMS / "tvm_ffi_silu_and_mul", [("silu_and_mul.cu", *change)])

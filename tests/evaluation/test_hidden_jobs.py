@@ -32,7 +32,7 @@ SLOWER = edited("row[i] * scale * weight[i]", "weight[i] * (row[i] * scale)")
 
 
 @pytest.mark.parametrize("seed", with_sample([1, 2], 0))
-@pytest.mark.parametrize("name", with_sample(WRONG, 0, 2, 3))
+@pytest.mark.parametrize("name", with_sample(WRONG, 0))
 def test_what_public_workloads_miss_is_caught(judge, name, seed):
     assert isinstance(judge(WRONG[name], hidden_seed=None), Passed), (
         "every public workload is right"
@@ -63,7 +63,7 @@ def test_an_honest_kernel_passes(judge, seed):
             ("  if (columns % 8) return cudaErrorInvalidValue;", "crashed"),
             ("  if (columns % 8) __builtin_trap();", "crashed"),
         ],
-        *(1, 3),
+        *(3,),
     ),
 )
 def test_what_the_baseline_fails_on_counts_for_nobody(judge, limit, words):
@@ -132,7 +132,7 @@ def told(evaluation):
             edited("row[i] * row[i]", "row[i] * row[i + (columns % 8 ? columns * 64 : 0)]"),
             *WRONG.values(),
         ],
-        *(1, 2, 3, 4),
+        *(1, 3),
     ),
 )
 def test_a_search_is_told_the_kind_and_nothing_else(judge, kernel):

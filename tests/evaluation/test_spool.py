@@ -114,6 +114,7 @@ steps = st.lists(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=steps, copied_before=st.booleans())
+@pytest.mark.full
 def test_whatever_the_order_of_copies_the_evaluations_are_the_same(steps, copied_before, recorded):
     expected, run = recorded
     with tempfile.TemporaryDirectory() as directory:

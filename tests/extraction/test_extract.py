@@ -58,6 +58,7 @@ def test_a_known_kind_gets_a_reference_that_agrees_with_the_kernel(taken):
     assert (made.directory / "LICENSE").is_file()
 
 
+@pytest.mark.full
 def test_an_unknown_operator_is_its_own_oracle_on_the_sizes_of_its_tests(taken):
     made = taken("scale_rows", "serving_kernel")
     assert made.trial.passed, made.trial.said

@@ -55,6 +55,7 @@ def test_a_kernel_gets_a_launcher_whose_grid_is_said_to_be_guessed(begun):
     assert "NotImplementedError" in (made.directory / "reference.py").read_text()
 
 
+@pytest.mark.full
 def test_a_launcher_is_called_as_it_is(begun):
     made = begun(SCALE + LAUNCHER)
     assert made.trial.passed
@@ -65,6 +66,7 @@ def test_a_launcher_is_called_as_it_is(begun):
     assert list(problem.definition.outputs) == ["y"]
 
 
+@pytest.mark.full
 def test_shapes_that_do_not_fit_are_tried_until_one_does(begun):
     made = begun(ROW_SUM)
     assert made.trial.passed, made.trial.said

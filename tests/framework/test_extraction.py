@@ -35,7 +35,7 @@ def taken(tmp_path, build_cache):
     return take
 
 
-@pytest.mark.parametrize("symbol, known, file", with_sample(OPERATORS, 0, 4))
+@pytest.mark.parametrize("symbol, known, file", with_sample(OPERATORS, 0))
 def test_an_operator_passes_on_the_simulated_device(taken, symbol, known, file):
     made = taken(symbol, check=True)
     assert made.trial.passed, made.trial.said

@@ -52,6 +52,7 @@ def silu(device, toolchain, tmp_path_factory):
     return run
 
 
+@pytest.mark.full
 def test_more_blocks_a_row_are_modelled_in_the_order_that_was_measured(silu):
     rows = json.loads(MEASURED.read_text())["problems"]["rows"]
     for shape in (LARGE, (2048, 14336)):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
+
+from astra_kernels.templating import beside
 
 
 def render(name: str, facts: dict[str, object]) -> str:
@@ -19,16 +20,4 @@ def render(name: str, facts: dict[str, object]) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
-        loader=FunctionLoader(_text),
-        undefined=StrictUndefined,
-        autoescape=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-
-def _text(name: str) -> str | None:
-    file = files(__package__).joinpath("templates", name)
-    return file.read_text(encoding="utf-8") if file.is_file() else None
+    return beside(__package__, "templates")

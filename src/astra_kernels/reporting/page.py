@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from astra_kernels.reporting import charts
 from astra_kernels.reporting.ceilings import Point, points
 from astra_kernels.reporting.facts import Report
 from astra_kernels.reporting.method import environment_facts, method_facts, search_facts
+from astra_kernels.templating import beside
 
 _FOLDER = "templates"
 
@@ -62,14 +63,7 @@ def _kind(report: Report) -> str:
 
 @cache
 def _environment(*, escape: bool) -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(_text),
-        undefined=StrictUndefined,
-        autoescape=escape,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    environment = beside(__package__, _FOLDER, escape=escape)
     environment.filters["cell"] = _cell
     environment.filters["percent"] = lambda share: f"{share:.1%}"
     return environment

@@ -29,11 +29,15 @@ class RequestLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._outstanding: set[Future[Any]] = set()
+        """What callers wait for. None of them is left waiting for a loop that has ended."""
 
     async def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
         """Do `work` on the loop; a caller that is cancelled waits until the work has stopped."""
         loop = self._started()
         outcome: Future[_Result] = Future()
+        self._outstanding.add(outcome)
+        outcome.add_done_callback(self._outstanding.discard)
         tasks: list[asyncio.Task[_Result]] = []
 
         def begin() -> None:
@@ -64,6 +68,8 @@ class RequestLoop:
         last = [work() for work in self.last]
         loop.call_soon_threadsafe(lambda: asyncio.ensure_future(_stop(loop, last), loop=loop))
         thread.join(_CLOSING_S)
+        for outcome in tuple(self._outstanding):  # work that did not stop in time
+            outcome.cancel()
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:

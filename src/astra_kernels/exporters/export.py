@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from astra_kernels.exporters.change import (
     write_into,
 )
 from astra_kernels.exporters.evidence import evidence
+from astra_kernels.exporters.files import whole_or_not_at_all
 from astra_kernels.exporters.git import Tree, text_in
 from astra_kernels.exporters.namespaced import moved_files
 from astra_kernels.exporters.new_file import Origin
@@ -241,14 +241,7 @@ class _Exporting:
 def _write(out: Path, files: dict[str, str]) -> None:
     """All of it, or nothing."""
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-        try:
+        with whole_or_not_at_all(out) as staging:
             write_into(staging, files)
-            staging.chmod(0o755)
-            staging.rename(out)
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
     except OSError as error:
         raise ExportRefused(f"{out}: cannot be written: {error.strerror or error}") from None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from astra_kernels.errors import RunError
@@ -43,21 +45,32 @@ def write_problem(problem: Problem, directory: Path, data_root: Path | None = No
     if problem.provenance is not None:
         files["provenance.json"] = problem.provenance.model_dump_json(indent=1) + "\n"
     try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-        try:
+        with whole_or_not_at_all(directory) as staging:
             _write_files(staging, files)
             for item in problem.data:
                 target = staging / item.path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile((data_root or Path()) / item.path, target)
-            staging.chmod(0o755)
-            staging.rename(directory)
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
     except OSError as error:
         raise RunError(f"{directory}: cannot be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def whole_or_not_at_all(directory: Path) -> Iterator[Path]:
+    """A place to fill, which becomes `directory` when all is well and is gone when it is not.
+
+    Raises:
+        OSError: it cannot be made, or `directory` holds something.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    try:
+        yield staging
+        staging.chmod(0o755)
+        staging.rename(directory)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
 
 
 def write_candidate(candidate: Candidate, baseline: Candidate, directory: Path) -> Path:

@@ -12,6 +12,7 @@ from astra_kernels.extraction.closure import Closure, Preprocessor, collect
 from astra_kernels.extraction.draft import Draft, from_kind
 from astra_kernels.extraction.equivalence import Original, compared, whole_original
 from astra_kernels.extraction.finding import Operator, find_operator
+from astra_kernels.extraction.inferred import inferred
 from astra_kernels.extraction.opening import open_project
 from astra_kernels.extraction.origin import licence_texts, provenance_of, told
 from astra_kernels.extraction.project import Project
@@ -71,8 +72,6 @@ def extract(wanted: Wanted) -> Extracted:
     operator = find_operator(project, wanted.symbol, wanted.at)
     draft = from_kind(operator, wanted.dtype)
     if draft is None:
-        from astra_kernels.extraction.inferred import inferred
-
         draft = inferred(operator, wanted.dtype, project)
     else:
         draft.sizes, draft.untimed, said = with_stated(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from astra_kernels.errors import UserError
 from astra_kernels.extraction.signature import Slot
@@ -126,8 +126,3 @@ def _grid(function: Function, slots: tuple[Slot, ...]) -> tuple[str, str]:
             f"a thread for each of {' * '.join(sizes[:3])} elements, 256 to a block",
         )
     return f"static_cast<unsigned>({sizes[0]})", f"a block of 256 threads for each of {sizes[0]}"
-
-
-def as_c(function: Function) -> Function:
-    """The function as one that C calls."""
-    return replace(function, returns=f'extern "C" {function.returns}')

@@ -179,7 +179,3 @@ class History:
     def tried(self, number: int, plan: Plan) -> int:
         """How many candidates of a plan were judged in a round."""
         return sum(a.round == number and a.plan.id == plan.id for a in self.attempts)
-
-    def was_refused(self, number: int, plan: Plan) -> bool:
-        """Whether the coding agent refused a plan in a round."""
-        return any(r.round == number and r.plan.id == plan.id for r in self.refusals)

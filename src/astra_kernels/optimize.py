@@ -15,7 +15,7 @@ from astra_kernels.protocols import Effort, Evaluator
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.confirmation import conclude
 from astra_kernels.records.evaluation import Evaluation
-from astra_kernels.records.history import History, beats_baseline
+from astra_kernels.records.history import History
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import (
@@ -26,6 +26,7 @@ from astra_kernels.records.run import (
     WinnerRemeasured,
     WorkloadsProposed,
 )
+from astra_kernels.records.wins import beats_baseline, guarded_gain, won_workloads
 from astra_kernels.records.workload import Workload
 from astra_kernels.rounds import Round, Team
 
@@ -174,23 +175,33 @@ class Optimizer:
             return (), str(limit)
 
     def _held(self) -> str | None:
-        """Look at the fastest candidates a second time, with fresh seeds, until one holds; returns which, if any."""
-        seen = {r.candidate: r.holds for r in self.history.remeasured}
+        """Look at the fastest candidates a second time, with fresh seeds, until one holds; returns which, if any.
+
+        Where none does, the one that gains most at sizes that it wins by themselves gets the look: it may be of use
+        behind a condition.
+        """
         contenders = [a for a in self.history.ranked() if beats_baseline(a.evaluation)]
         for attempt in contenders[:_REMEASURED]:
-            identifier = attempt.candidate.id
-            if identifier not in seen:
-                look = second_look(
-                    self.problem,
-                    attempt.candidate,
-                    self._workloads(),
-                    lambda c, w: self._evaluate(c, w, self.fresh_seed()),
-                    self.elsewhere,
-                )
-                refuted = conclude(look).verdict == "refuted"
-                holds = beats_baseline(look.evaluation) and not refuted
-                seen[identifier] = holds
-                self.journal.log(WinnerRemeasured, candidate=identifier, holds=holds, **vars(look))
-            if seen[identifier]:
-                return identifier
+            if self._holds(attempt.candidate):
+                return attempt.candidate.id
+        some = [a for a in self.history.attempts if won_workloads(a.evaluation)]
+        if some:
+            self._holds(max(some, key=lambda a: guarded_gain(a.evaluation)).candidate)
         return None
+
+    def _holds(self, candidate: Candidate) -> bool:
+        """The verdict of the second look at a candidate, which is taken if it was not before."""
+        for known in self.history.remeasured:
+            if known.candidate == candidate.id:
+                return known.holds
+        look = second_look(
+            self.problem,
+            candidate,
+            self._workloads(),
+            lambda c, w: self._evaluate(c, w, self.fresh_seed()),
+            self.elsewhere,
+        )
+        refuted = conclude(look).verdict == "refuted"
+        holds = beats_baseline(look.evaluation) and not refuted
+        self.journal.log(WinnerRemeasured, candidate=candidate.id, holds=holds, **vars(look))
+        return holds

@@ -96,8 +96,10 @@ def judged(problem, root, candidate, directory, cache):
     return read_result(directory)
 
 
-def write_run(directory, problem, problem_root, candidate, evaluation, *, control=None):
-    """A finished run whose winner is `candidate`."""
+def write_run(
+    directory, problem, problem_root, candidate, evaluation, *, control=None, everywhere=True
+):
+    """A finished run whose winner is `candidate`, or that has none and looked at `candidate` for some sizes."""
     store = RunStore.create(directory)
     write_problem(problem, directory / "problem", data_root=problem_root)
     copy = load_problem(directory / "problem")
@@ -109,15 +111,15 @@ def write_run(directory, problem, problem_root, candidate, evaluation, *, contro
         BaselineEvaluated(candidate=copy.baseline, evaluation=evaluation, **AT),
         CandidateEvaluated(round=1, plan=PLAN, candidate=candidate, evaluation=evaluation, **AT),
         RoundEnded(round=1, **AT),
-        WinnerRemeasured(candidate=best, evaluation=evaluation, holds=True, control=control, **AT),
-        RunFinished(reason="for the test", best=best, **AT),
+        WinnerRemeasured(candidate=best, evaluation=evaluation, holds=everywhere, control=control, **AT),
+        RunFinished(reason="for the test", best=best if everywhere else None, **AT),
     )  # fmt: skip
     for event in events:
         store.append(event)
     return directory
 
 
-def measured(evaluation, ratios, *, low=0.95):
+def measured(evaluation, ratios, *, low=0.95, mean=None):
     """The same evaluation as if it had been measured: ratio by uuid, with the interval from `low` of it."""
     assert isinstance(evaluation, Passed)
 
@@ -131,7 +133,8 @@ def measured(evaluation, ratios, *, low=0.95):
         dataclasses.replace(w, timing=timing(ratios[w.uuid])) if w.uuid in ratios else w
         for w in evaluation.workloads
     )
-    mean = 1.3 if any(r > 1 for r in ratios.values()) else 1.0
+    if mean is None:
+        mean = 1.3 if any(r > 1 for r in ratios.values()) else 1.0
     return dataclasses.replace(
         evaluation,
         device="cuda:0 NVIDIA H200",

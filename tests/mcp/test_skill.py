@@ -23,11 +23,12 @@ def skill(repository):
 
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory):
+    from astra_kernels.app.exports import patch_in_words
     from astra_kernels.app.mcp_server.server import server_of
 
     async def listed():
         bench = Workbench(Terms(Roots.of((tmp_path_factory.mktemp("root"),)), "sim:h200"))
-        async with mcp.Client(server_of(bench)) as client:
+        async with mcp.Client(server_of(bench, patch_in_words)) as client:
             return (await client.list_tools()).tools
 
     return {tool.name: tool for tool in anyio.run(listed)}

@@ -9,8 +9,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from astra_kernels.records import evaluation as e
 from astra_kernels.records.describe import describe
-from astra_kernels.records.history import beats_baseline, gain
+from astra_kernels.records.history import gain
 from astra_kernels.records.run import JudgedEvaluation
+from astra_kernels.records.wins import beats_baseline
 
 ADAPTER = TypeAdapter(JudgedEvaluation)
 ACCURACY = e.OutputAccuracy(

@@ -12,7 +12,7 @@ from rich.markup import escape
 from astra_kernels.app.render_calls import failure_line, taken
 from astra_kernels.records.describe import describe
 from astra_kernels.records.evaluation import Passed
-from astra_kernels.records.history import History, beats_baseline
+from astra_kernels.records.history import History
 from astra_kernels.records.run import (
     BaselineEvaluated,
     CandidateEvaluated,
@@ -30,6 +30,7 @@ from astra_kernels.records.run import (
     WinnerRemeasured,
     WorkloadsProposed,
 )
+from astra_kernels.records.wins import beats_baseline
 
 Watch = Callable[[Event, History], None]
 

@@ -25,8 +25,9 @@ from astra_kernels.records.evaluation import (
     Timing,
     WorkloadResult,
 )
-from astra_kernels.records.history import beats_baseline
+from astra_kernels.records.guarded import ahead_at_some_sizes, some_sizes_said
 from astra_kernels.records.problem import Problem
+from astra_kernels.records.wins import beats_baseline
 
 _ANSWERS = {True: "yes", False: "no", None: "not established"}
 
@@ -76,6 +77,9 @@ def _conclusion(console: Console, run: Run) -> None:
         console.print(
             "[bold]no improvement found[/]: no candidate beat the baseline beyond the error of the time"
         )
+        if (ahead := ahead_at_some_sizes(run.history)) is not None:
+            _workload_table(console, ahead.evaluation)
+            console.print(escape(some_sizes_said(ahead)))
         return
     remeasured = next(r for r in run.history.remeasured if r.candidate == finished.best)
     _workload_table(console, remeasured.evaluation)

@@ -12,6 +12,7 @@ from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.confirmation import SecondLook
 from astra_kernels.records.evaluation import Evaluation, Measured, Passed
 from astra_kernels.records.problem import Problem
+from astra_kernels.records.wins import beats_baseline, won_workloads
 from astra_kernels.records.workload import Workload
 
 Judge = Callable[[Candidate, tuple[Workload, ...]], Evaluation]
@@ -63,6 +64,7 @@ def second_look(
 
 
 def _measured_faster(evaluation: Evaluation) -> bool:
-    """Whether a control can change the verdict."""
-    timing = evaluation.geomean if isinstance(evaluation, Passed) else None
-    return isinstance(timing, Measured) and timing.ratio_low > 1.0
+    """Whether a control can change the verdict: on the mean, or on a workload by itself."""
+    if not isinstance(evaluation, Passed) or not isinstance(evaluation.geomean, Measured):
+        return False
+    return beats_baseline(evaluation) or bool(won_workloads(evaluation))

@@ -15,9 +15,10 @@ from astra_kernels.exporters.namespaced import moved_files, namespaced
 from astra_kernels.exporters.new_file import Origin, new_file
 from astra_kernels.exporters.originals import Originals
 from astra_kernels.exporters.regions import Region, Timed, regions
-from astra_kernels.exporters.winner import Winner, is_win
+from astra_kernels.exporters.winner import Winner
 from astra_kernels.extraction.syntax import Function, functions
 from astra_kernels.records.problem import Problem
+from astra_kernels.records.wins import is_win, timed_workloads
 
 PATCH = "astra.patch"
 _CAPABILITIES = {
@@ -55,13 +56,12 @@ class Change:
     """New text by path in the tree."""
 
 
-def timed_workloads(problem: Problem, winner: Winner) -> tuple[Timed, ...]:
-    """The workloads of the second look that count for time."""
+def timed_sizes(problem: Problem, winner: Winner) -> tuple[Timed, ...]:
+    """The sizes that the second look timed, and which of them are a win."""
     axes = problem.definition.var_axes
     return tuple(
         Timed({n: s for n, s in row.axes.items() if n in axes}, is_win(row.timing))
-        for row in winner.evaluation.workloads
-        if row.timing is not None and not row.hidden and row.checked
+        for row in timed_workloads(winner.evaluation)
     )
 
 
@@ -95,7 +95,7 @@ def make_change(
         ExportRefused: it cannot be written as a guarded change.
     """
     assert problem.provenance is not None, "find_originals refuses such a problem"
-    found = regions(timed_workloads(problem, winner))
+    found = regions(timed_sizes(problem, winner))
     if not found:
         raise NothingToExport(
             "no workload by itself is a confirmed win, so there is no call for which the new kernel could be used"

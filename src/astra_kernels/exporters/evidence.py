@@ -29,7 +29,8 @@ def evidence(told: Told, engaged: tuple[Engaged, ...], patch: str, facts: dict[s
         "patch_sha256": hashlib.sha256(patch.encode(errors="surrogateescape")).hexdigest(),
         "provenance": problem.provenance.model_dump(mode="json"),
         "files_not_in_the_tree": list(told.missing),
-        "plan": winner.plan.model_dump(mode="json"),
+        "faster_over_all_workloads": winner.everywhere,
+        "steps": [{"title": s.title, "plan": s.plan.model_dump(mode="json")} for s in winner.steps],
         "guard": {
             "capability": change.guard.capability,
             "conditions": list(change.guard.conditions),

@@ -223,10 +223,11 @@ class _Exporting:
     def _commands(self, change: Change) -> tuple[str, ...]:
         moved = " --moved" if self._asked.moved else ""
         modelled = " --modelled" if self._winner.modelled else ""
+        confirm = f"astra confirm {self._run}/problem {self._run}/best"
         return (
             f"git apply {PATCH}",
             f"astra show {self._run}",
-            f"astra confirm {self._run}/problem {self._run}/best",
+            *((confirm,) if self._winner.everywhere else ()),
             f"astra export {self._run} --to TREE{modelled}{moved}",
         )
 

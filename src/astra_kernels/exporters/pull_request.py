@@ -41,11 +41,16 @@ def pull_request(told: Told) -> str:
     facts: dict[str, object] = {
         "title": f"{symbol}: a kernel for some sizes ({kind})",
         "modelled": winner.modelled,
-        "summary": f"{winner.candidate.title[:1].upper()}{winner.candidate.title[1:]}.".replace(
-            "..", "."
-        ),
-        "hypothesis": winner.plan.hypothesis,
-        "technique_line": f"Technique: {winner.plan.technique}. Risk that was seen: {winner.plan.risk}",
+        "everywhere": winner.everywhere,
+        "steps": [
+            {
+                "title": _sentence(step.title),
+                "hypothesis": step.plan.hypothesis.rstrip("."),
+                "technique": step.plan.technique,
+                "risk": step.plan.risk.rstrip("."),
+            }
+            for step in winner.steps
+        ],
         "new_path": change.new_path,
         "namespace": change.namespace,
         "operator_file": change.operator_file,
@@ -71,6 +76,10 @@ def pull_request(told: Told) -> str:
         "reproduce": told.commands,
     }
     return render("PULL_REQUEST.md", facts)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def word_of(proof: Proved) -> str:
@@ -105,7 +114,7 @@ def _not_tested(told: Told) -> Iterator[str]:
         if not proof.established and not proof.failed:
             yield f"{proof.name}: {proof.said}"
     for claim, said in winner.confirmation.claims.items():
-        if said.verdict != "held":
+        if said.verdict != "held" and (claim != "faster" or winner.everywhere):
             yield f"{claim}: {said.reason}"
 
 

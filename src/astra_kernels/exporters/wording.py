@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from astra_kernels.exporters.regions import Region
-from astra_kernels.exporters.winner import Winner, is_win
+from astra_kernels.exporters.winner import Winner
 from astra_kernels.records.describe import describe_timing
 from astra_kernels.records.evaluation import (
     Measured,
@@ -15,10 +15,27 @@ from astra_kernels.records.evaluation import (
     Timing,
     WorkloadResult,
 )
+from astra_kernels.records.wins import guarded_gain, is_win, timed_workloads
 
 
 def times_said(winner: Winner) -> str:
-    """How the times came about, and their mean."""
+    """How the times came about, and their means: of the new kernel alone, and of both behind the guard."""
+    return _came_about(winner) + _guarded(winner)
+
+
+def _guarded(winner: Winner) -> str:
+    timed = timed_workloads(winner.evaluation)
+    lost = sum(not is_win(w.timing) for w in timed)
+    if not lost:
+        return ""
+    kind = "modelled, " if winner.modelled else ""
+    return (
+        f" That is the new kernel alone at every size. With the old one at the {lost} of {len(timed)} sizes that are no win, "
+        f"as the guard has it: {guarded_gain(winner.evaluation):.3f} ({kind}from the rows below, the guard's own cost left out)."
+    )
+
+
+def _came_about(winner: Winner) -> str:
     evaluation = winner.evaluation
     if winner.modelled:
         return (

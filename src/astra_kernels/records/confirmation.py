@@ -20,6 +20,7 @@ from astra_kernels.records.evaluation import (
     Timing,
     Unsafe,
 )
+from astra_kernels.records.wins import beats_baseline, stands_out, timed_workloads, won_workloads
 
 Verdict = Literal["confirmed", "refuted", "not established"]
 
@@ -31,7 +32,7 @@ class SecondLook:
     evaluation: Evaluation | None
     """None when the machine failed; `trouble` says how."""
     control: Evaluation | None = None
-    """The baseline against itself by the same method; None where no candidate was measured to be faster."""
+    """The baseline against itself by the same method; None where it was nowhere measured to be faster."""
     elsewhere: Evaluation | None = None
     """The candidate, untimed, on a second device; None where there is none."""
     trouble: tuple[str, ...] = ()
@@ -145,6 +146,25 @@ def _faster(timing: Timing | None, look: SecondLook) -> Claim:
     return Claim(verdict="not established", reason=said)
 
 
+def faster_somewhere(look: SecondLook) -> Claim:
+    """Whether it is faster at some of the timed workloads, each by itself, whatever the mean over all of them says."""
+    evaluation = look.evaluation
+    if not isinstance(evaluation, Passed):
+        return Claim(verdict="not established", reason="not reached")
+    won, timed = won_workloads(evaluation), timed_workloads(evaluation)
+    if not won:
+        return Claim(verdict="failed", reason="no workload is a win by itself")
+    said = f"at {len(won)} of {len(timed)} timed workloads: {', '.join(w.uuid for w in won)}"
+    if isinstance(evaluation.geomean, Modelled):
+        return Claim(verdict="not established", reason=f"modelled only: {said}")
+    if not any(stands_out(w.timing, len(timed)) for w in won):
+        doubt = f"of {len(timed)} looked at, so few may be ahead by chance"
+        return Claim(verdict="not established", reason=f"{said}, but {doubt}")
+    if doubt := _doubt_of_method(look):
+        return Claim(verdict="not established", reason=f"{said}, but {doubt}")
+    return Claim(verdict="held", reason=said)
+
+
 def _doubt_of_method(look: SecondLook) -> str:
     """Why a measured ratio is not believed; "" when the baseline against itself came out even.
 
@@ -173,6 +193,8 @@ def _facts(evaluation: Passed, look: SecondLook) -> tuple[str, ...]:
         facts.append("captured into a CUDA graph, and the replays were timed")
     if isinstance(look.control, Passed) and isinstance(look.control.geomean, Measured):
         facts.append(f"the baseline against itself: {describe_timing(look.control.geomean)}")
+    if not beats_baseline(evaluation) and won_workloads(evaluation):
+        facts.append(f"faster all the same {faster_somewhere(look).reason}")
     if isinstance(look.elsewhere, Passed):
         facts.append(f"correct on {look.elsewhere.device} too")
     elif look.elsewhere is None:

@@ -51,17 +51,6 @@ def gain(evaluation: Evaluation | None) -> float | None:
     return None
 
 
-def beats_baseline(evaluation: Evaluation | None) -> bool:
-    """Whether the whole interval is above 1 (measured), or the gain exceeds the model's stated error (modelled)."""
-    if isinstance(evaluation, Passed):
-        match evaluation.geomean:
-            case Measured(ratio_low=low):
-                return low > 1.0
-            case Modelled(gain=modelled, model_error=error):
-                return modelled > 1.0 + error
-    return False
-
-
 @dataclass
 class History:
     """What has happened so far in one run; `append` keeps it equal to the fold of the log."""

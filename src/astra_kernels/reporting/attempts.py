@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from astra_kernels.records.describe import describe
 from astra_kernels.records.evaluation import Measured, Modelled, Passed
-from astra_kernels.records.history import Attempt, History, beats_baseline, gain
+from astra_kernels.records.history import Attempt, History, gain
+from astra_kernels.records.wins import beats_baseline
 from astra_kernels.reporting.workloads import TimeKind, spread
 
 

@@ -12,9 +12,11 @@ from datetime import datetime
 from astra_kernels.records.confirmation import Claim, Confirmation, conclude
 from astra_kernels.records.describe import describe, describe_timing
 from astra_kernels.records.evaluation import Evaluation, Measured, Modelled, Passed
+from astra_kernels.records.guarded import ahead_at_some_sizes, some_sizes_said
 from astra_kernels.records.history import History
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.run import RunStarted, WinnerRemeasured
+from astra_kernels.records.wins import beats_baseline
 from astra_kernels.reporting.attempts import AttemptFact, attempt_facts
 from astra_kernels.reporting.ceilings import Ceiling, ceiling_of
 from astra_kernels.reporting.changes import FileChange, changes
@@ -130,11 +132,20 @@ def _verdict(history: History, look: WinnerRemeasured | None) -> Verdict:
     else:
         word = "no improvement found"
         sentence = f"No candidate beat the baseline beyond the error of the time. The search ended: {history.finished.reason}."
-        if refuted := [r for r in history.remeasured if not r.holds]:
-            sentence += (
-                f" {len(refuted)} looked better in the search and did not hold when judged again."
-            )
+        sentence += _looked_at_again(history)
     return Verdict(word=word, sentence=sentence, kind="none", claims=nothing, facts=())
+
+
+def _looked_at_again(history: History) -> str:
+    """Of candidates that were judged again in a run that found no better kernel."""
+    searched = {a.candidate.id: a.evaluation for a in history.attempts}
+    lost = [r for r in history.remeasured if beats_baseline(searched.get(r.candidate))]
+    said = ""
+    if lost:
+        said += f" {len(lost)} looked better in the search and did not hold when judged again."
+    if (ahead := ahead_at_some_sizes(history)) is not None:
+        said += f" {some_sizes_said(ahead)}"
+    return said
 
 
 def _found(evaluation: Evaluation, confirmation: Confirmation) -> str:

@@ -29,7 +29,7 @@ from astra_kernels.evaluation.redaction import redacted
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.confirmation import conclude
 from astra_kernels.records.evaluation import Evaluation, Passed
-from astra_kernels.records.history import History, beats_baseline, gain
+from astra_kernels.records.history import History, gain
 from astra_kernels.records.journal import Journal
 from astra_kernels.records.plan import Diagnosis, Plan
 from astra_kernels.records.problem import Problem
@@ -44,6 +44,7 @@ from astra_kernels.records.run import (
     WinnerRemeasured,
     WorkloadsProposed,
 )
+from astra_kernels.records.wins import beats_baseline
 from astra_kernels.records.workload import Workload
 from astra_kernels.store import RunStore
 

@@ -41,9 +41,10 @@ from astra_kernels.records.evaluation import (
     Timing,
     WorkloadResult,
 )
-from astra_kernels.records.history import Attempt, beats_baseline
+from astra_kernels.records.history import Attempt
 from astra_kernels.records.plan import Diagnosis
 from astra_kernels.records.run import WinnerRemeasured
+from astra_kernels.records.wins import beats_baseline
 from astra_kernels.reporting.workloads import spread
 
 _MOST_LINES = 12

@@ -4,7 +4,6 @@ The sources stay as a forge shows them. A link to `../README.md` in docs/, or to
 turned to the page of the site; a link to a folder, which a forge lists, goes to a list of its files.
 """
 
-import os
 import posixpath
 import re
 from pathlib import Path
@@ -18,6 +17,7 @@ ROOT = {
     "ARCHITECTURE.md": "architecture.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "LICENSE": "LICENSE.txt",
 }
 """Files of the repository's root, and what they are called in the site."""
 
@@ -35,12 +35,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for source in sorted(docs.glob("*.md")):
         for match in _LINK.finditer(source.read_text()):
             folder = docs / (match[1] or match[3])
-            page = (
-                posixpath.join(folder.relative_to(docs).as_posix(), "index.md")
-                if folder.is_dir()
-                else ""
-            )
-            if page and page not in files.src_uris:
+            page = posixpath.join(match[1] or match[3], "index.md")
+            inside = not page.startswith("..")
+            if inside and folder.is_dir() and page not in files.src_uris:
                 files.append(File.generated(config, page, content=_listing(folder)))
     return files
 
@@ -72,4 +69,4 @@ def _listing(folder: Path) -> str:
     lines = [
         f"- [{path.relative_to(folder)}]({path.relative_to(folder).as_posix()})" for path in found
     ]
-    return f"# {folder.name}{os.sep}\n\n" + "\n".join(lines) + "\n"
+    return f"# {folder.name}\n\n" + "\n".join(lines) + "\n"

@@ -55,6 +55,17 @@ def test_a_kernel_gets_a_launcher_whose_grid_is_said_to_be_guessed(begun):
     assert "NotImplementedError" in (made.directory / "reference.py").read_text()
 
 
+def test_what_is_taken_to_be_changed_in_place_is_said(begun):
+    in_place = begun(
+        SCALE.replace("float* y,", "float* probs,").replace("y[i]", "probs[i]"), check=False
+    )
+    assert "taken to be changed in place, by their names: probs" in in_place.notes
+
+
+def test_an_output_by_its_name_is_not_said_to_be_changed_in_place(begun):
+    assert not any("in place" in note for note in begun(SCALE, check=False).notes)
+
+
 @pytest.mark.full
 def test_a_launcher_is_called_as_it_is(begun):
     made = begun(SCALE + LAUNCHER)

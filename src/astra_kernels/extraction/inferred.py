@@ -49,6 +49,9 @@ def draft_of(operator: Operator, shapes: Shapes, dtype: str, project: Project | 
     guesses = [*shapes.guesses]
     if any(s.written is None for s in tensors):
         guesses.append(f"taken for outputs by their names: {', '.join(written)}")
+    in_place = [name for name in written if not pure_output(name)]
+    if in_place:
+        guesses.append(f"taken to be changed in place, by their names: {', '.join(in_place)}")
     inputs, outputs = _tensors(tensors, written, shapes, dtype)
     arguments, scalars = _arguments(given, operator, shapes, guesses)
     inputs |= {n: {"shape": None, "dtype": _scalar_type(given, n)} for n in scalars}

@@ -145,6 +145,8 @@ def test_what_cannot_be_a_candidate_is_an_error_in_words(talk, given, words):
         ("confirm", {}, "candidate"),
         ("history", {"run": "sigmoid"}, "no run here"),
         ("no_such_tool", {}, "Unknown tool"),
+        ("bench", {"candidate": {"id": "x"}, "hypothesis": "fewer loads"}, "hypothesis"),
+        ("bench", {"candidate": {"id": "x", "reason": "fewer loads"}}, "reason"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )  # fmt: skip

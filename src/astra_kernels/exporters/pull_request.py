@@ -10,7 +10,7 @@ from astra_kernels.exporters.change import Change
 from astra_kernels.exporters.proof import Proved
 from astra_kernels.exporters.templating import render
 from astra_kernels.exporters.trace import Share
-from astra_kernels.exporters.winner import Winner
+from astra_kernels.exporters.winner import Step, Winner
 from astra_kernels.records.evaluation import Measured, Modelled
 from astra_kernels.records.problem import Problem
 
@@ -42,15 +42,7 @@ def pull_request(told: Told) -> str:
         "title": f"{symbol}: a kernel for some sizes ({kind})",
         "modelled": winner.modelled,
         "everywhere": winner.everywhere,
-        "steps": [
-            {
-                "title": _sentence(step.title),
-                "hypothesis": step.plan.hypothesis.rstrip("."),
-                "technique": step.plan.technique,
-                "risk": step.plan.risk.rstrip("."),
-            }
-            for step in winner.steps
-        ],
+        "steps": [_step(step) for step in winner.steps],
         "new_path": change.new_path,
         "namespace": change.namespace,
         "operator_file": change.operator_file,
@@ -78,8 +70,20 @@ def pull_request(told: Told) -> str:
     return render("PULL_REQUEST.md", facts)
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _step(step: Step) -> str:
+    """What was changed, why, and at what risk, as far as its author said."""
+    parts = [
+        step.title,
+        step.plan.hypothesis or "Why is not said",
+        f"Technique: {step.plan.technique}",
+    ]
+    if step.plan.risk:
+        parts.append(f"Risk that was seen: {step.plan.risk}")
+    return " ".join(f"{text[:1].upper()}{text[1:].rstrip('.')}." for text in map(_one_line, parts))
 
 
 def word_of(proof: Proved) -> str:

@@ -27,6 +27,7 @@ from astra_kernels.app.mcp_server.answers import (
 )
 from astra_kernels.app.mcp_server.call import Call, CalledOff, carried_out
 from astra_kernels.app.mcp_server.outside_run import OutsideRun, Verdict
+from astra_kernels.app.mcp_server.strict import strict_tool
 from astra_kernels.app.mcp_server.workbench import Workbench, plan_of
 from astra_kernels.app.reports import REPORT, write_page
 from astra_kernels.app.runs import BEST, read_run
@@ -56,23 +57,23 @@ _ADDS = ToolAnnotations(
 
 def server_of(bench: Workbench, export: Export | None = None) -> MCPServer[None]:
     """A server whose tools work on `bench`; with `export`, one that exports too."""
-    server: MCPServer[None] = MCPServer(
+    tools = Tools(bench, export)
+    adding: list[Callable[..., object]] = [tools.diagnose, tools.verify, tools.bench, tools.confirm]
+    adding += [tools.report, tools.finish]
+    if export is not None:
+        adding.append(tools.export)
+    return MCPServer(
         "astra",
         title="Astra",
         version=__version__,
         instructions=_INSTRUCTIONS,
         log_level="WARNING",
+        tools=[
+            strict_tool(tools.load_problem, _STARTS),
+            strict_tool(tools.history, _READS),
+            *(strict_tool(tool, _ADDS) for tool in adding),
+        ],
     )
-    tools = Tools(bench, export)
-    server.add_tool(tools.load_problem, annotations=_STARTS)
-    for tool in (tools.diagnose, tools.verify, tools.bench, tools.confirm):
-        server.add_tool(tool, annotations=_ADDS)
-    server.add_tool(tools.history, annotations=_READS)
-    for ending in (tools.report, tools.finish):
-        server.add_tool(ending, annotations=_ADDS)
-    if export is not None:
-        server.add_tool(tools.export, annotations=_ADDS)
-    return server
 
 
 @dataclass

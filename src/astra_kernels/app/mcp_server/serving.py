@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -48,5 +49,9 @@ def serve(terms: Terms) -> int:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """At once, as the event loop's own handler would not: that one waits for the client's next line."""
+    """At once, as the event loop's own handler would not: that one waits for the client's next line.
+
+    What the libraries then say of tasks that were cut short tells a client nothing.
+    """
+    logging.disable()
     raise KeyboardInterrupt

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,17 @@ TREES = Path(__file__).parent / "trees"
 def taken(tmp_path, tmp_path_factory, build_cache):
     """What becomes of a symbol of a tree, which is in no repository."""
 
-    def take(symbol, tree, *, check=True, **changes):
-        where = str(shutil.copytree(TREES / tree, tmp_path_factory.mktemp("trees") / tree))
+    def take(symbol, tree, *, check=True, more=None, **changes):
+        where = shutil.copytree(TREES / tree, tmp_path_factory.mktemp("trees") / tree)
+        for path, text in (more or {}).items():
+            (where / path).write_text(text)
         return extract(
             Wanted(
-                symbol, where, tmp_path / "made", cache=build_cache if check else None, **changes
+                symbol,
+                str(where),
+                tmp_path / "made",
+                cache=build_cache if check else None,
+                **changes,
             )
         )
 
@@ -68,6 +75,67 @@ def test_an_unknown_operator_is_its_own_oracle_on_the_sizes_of_its_tests(taken):
     assert list(problem.definition.outputs) == ["out"]
     assert problem.definition.inputs["scale"].dtype == "float32"
     assert {w.axes["tokens"] for w in problem.workloads} == {1, 5, 61}
+
+
+def test_the_frameworks_own_reference_counts_if_the_kernel_agrees(taken):
+    """The one that is called as the operator is comes first, and is wrong; a test's other one is right."""
+    made = taken("scale_rows", "serving_kernel", more={"tests/test_scale.py": OWN_REFERENCES})
+    assert made.trial.passed, made.trial.said
+    assert not made.own_oracle
+    wrong, right = (note for note in made.notes if "tests/test_scale.py" in note)
+    assert "scale_rows_ref of tests/test_scale.py:10, disagrees with the kernel" in wrong
+    assert right.startswith("reference: each_row_times of tests/test_scale.py:14, checked against")
+    problem = load_problem(made.directory)
+    assert "its own oracle" not in problem.definition.description
+    assert "each_row_times" in problem.definition.description
+    reference = (made.directory / "reference.py").read_text()
+    assert reference.startswith("# SPDX-License-Identifier: Apache-2.0\n")
+    assert "WIDE = np.float64" in reference and "scale_rows_ref" not in reference
+
+
+def test_a_reference_in_torch(tmp_path, build_cache):
+    pytest.importorskip("torch")
+    tree = shutil.copytree(TREES.parents[1] / "framework" / "minillm", tmp_path / "minillm")
+    wanted = Wanted("per_token_quant_fp8", str(tree), tmp_path / "made", cache=build_cache)
+    made = extract(wanted)
+    assert made.trial.passed and not made.own_oracle, made.notes
+    assert any("torch_per_token_quant_fp8 of tests/test_quant.py" in note for note in made.notes)
+
+
+def test_a_reference_in_torch_where_there_is_none_is_said(tmp_path, build_cache):
+    if find_spec("torch") is not None:
+        pytest.skip("torch is installed")
+    tree = shutil.copytree(TREES.parents[1] / "framework" / "minillm", tmp_path / "minillm")
+    wanted = Wanted("per_token_quant_fp8", str(tree), tmp_path / "made", cache=build_cache)
+    made = extract(wanted)
+    assert made.trial.passed and made.own_oracle
+    assert any("cannot be used" in note and "pip install torch" in note for note in made.notes)
+
+
+OWN_REFERENCES = """\
+# SPDX-License-Identifier: Apache-2.0
+
+import numpy as np
+import pytest
+import serving_kernel
+
+WIDE = np.float64
+
+
+def scale_rows_ref(input, scale):
+    return input + scale[:, None].astype(input.dtype)
+
+
+def each_row_times(x, factor):
+    return (x.astype(WIDE) * factor[:, None].astype(WIDE),)
+
+
+@pytest.mark.parametrize("num_tokens", [1, 5, 61])
+@pytest.mark.parametrize("hidden_size", [48, 520])
+def test_scale_rows(num_tokens, hidden_size):
+    x, scale = np.ones((num_tokens, hidden_size)), np.ones(num_tokens)
+    assert (serving_kernel.scale_rows(x, scale) == each_row_times(x, scale)[0]).all()
+"""
 
 
 def test_names_registered_elsewhere_and_headers_beside(taken):

@@ -11,6 +11,7 @@ from astra_kernels.extraction.signature import Slot, slots
 
 REFERENCES = Path(__file__).parent / "references"
 ELEMENTS = ("float16", "bfloat16", "float32")
+OWN_ORACLE = " There is no reference: the original kernel is its own oracle."
 _TOLERANCE = {"max_atol": 1e-2, "max_rtol": 1e-2}
 _SYNONYMS = {
     "tokens": ("tokens", "num_tokens", "rows", "batch_size", "seq_len", "m", "nnz", "batch"),
@@ -39,6 +40,7 @@ class Draft:
     scalars: dict[str, float] = field(default_factory=dict)
     reference: str | None = None
     kind: str = ""
+    """Which reference that is, for readers."""
     custom: bool = False
     constraints: tuple[str, ...] = ()
     workspace: str = ""
@@ -94,7 +96,7 @@ class _Drafting:
             untimed=kind.untimed,
             scalars={self._scalars[r]: v for r, v in kind.scalars.items()},
             reference=self._reference(inputs),
-            kind=kind.name,
+            kind=f"Astra's for {kind.name}",
             custom=self._makes_inputs(),
             constraints=kind.constraints,
             workspace=kind.workspace[1] if kind.workspace else "",

@@ -9,12 +9,13 @@ from pathlib import Path
 from astra_kernels.errors import UserError
 from astra_kernels.extraction import flashinfer
 from astra_kernels.extraction.closure import Closure, Preprocessor, collect
-from astra_kernels.extraction.draft import Draft, from_kind
+from astra_kernels.extraction.draft import OWN_ORACLE, Draft, from_kind
 from astra_kernels.extraction.equivalence import Original, compared, whole_original
 from astra_kernels.extraction.finding import Operator, find_operator
 from astra_kernels.extraction.inferred import inferred
 from astra_kernels.extraction.opening import open_project
 from astra_kernels.extraction.origin import licence_texts, provenance_of, told
+from astra_kernels.extraction.own_reference import own_references, with_reference
 from astra_kernels.extraction.project import Project
 from astra_kernels.extraction.pruning import pruned
 from astra_kernels.extraction.sizes import with_stated
@@ -168,7 +169,7 @@ def _written(wanted: Wanted, what: _Preprocessed, draft: Draft, closure: Closure
         READABLE_PROVENANCE: told(project, provenance, closure),
     }
     write_problem(wanted.out, baseline, draft, texts)
-    return _settled(wanted, (operator, closure, draft), (baseline, texts))
+    return _settled(wanted, project, (operator, closure, draft), (baseline, texts))
 
 
 def _baseline(operator: Operator, closure: Closure, flags: tuple[str, ...]) -> Baseline:
@@ -179,34 +180,50 @@ def _baseline(operator: Operator, closure: Closure, flags: tuple[str, ...]) -> B
 
 def _settled(
     wanted: Wanted,
+    project: Project,
     found: tuple[Operator, Closure, Draft],
     written: tuple[Baseline, dict[str, str]],
 ) -> Extracted:
-    """Tries the problem; a reference that disagrees with the kernel gives way to the kernel."""
+    """Tries the problem; a reference that disagrees with the kernel gives way to the next one, and at last to the kernel.
+
+    The one of a known kind comes before the framework's own: it has an answer in float64, and needs no torch.
+    """
     operator, closure, draft = found
     baseline, texts = written
     notes = [*closure.notes, *draft.guesses]
-    trial = None if wanted.cache is None else tried(wanted.out, wanted.cache)
-    if trial is not None and draft.reference is not None:
+    if wanted.cache is None:
+        return Extracted(
+            wanted.out, operator, tuple(closure.files), tuple(notes), None, draft.reference is None
+        )
+    bare = replace(
+        draft, reference=None, description=draft.description.removesuffix(OWN_ORACLE) + OWN_ORACLE
+    )
+    own = (with_reference(bare, o) for o in own_references(project, operator.symbol, bare))
+    for choice in (*([draft] if draft.reference is not None else []), *own, bare):
+        trial = _rewritten(wanted, baseline, choice, texts)
+        if choice.reference is None or trial.failure == "build_failed":
+            break
         if trial.passed:
-            said = f" The reference was checked against the kernel on {trial.inputs} inputs."
-            draft = replace(draft, description=draft.description + said)
+            said = f" The reference, {choice.kind}, was checked against the kernel on {trial.inputs} inputs."
+            choice = replace(choice, description=choice.description + said)
+            remove(wanted.out)
+            write_problem(wanted.out, baseline, choice, texts)
             notes.append(
-                f"reference for {draft.kind}: checked against the kernel on {trial.inputs} inputs"
+                f"reference: {choice.kind}, checked against the kernel on {trial.inputs} inputs"
             )
-        elif trial.failure == "incorrect":
-            notes.append(f"the reference for {draft.kind} disagrees with the kernel: {trial.said}")
-            draft = replace(draft, reference=None, description=draft.description + OWN)
-        remove(wanted.out)
-        write_problem(wanted.out, baseline, draft, texts)
-        if draft.reference is None and wanted.cache is not None:
-            trial = tried(wanted.out, wanted.cache)
+            break
+        word = "disagrees with the kernel" if trial.failure == "incorrect" else "cannot be used"
+        notes.append(f"the reference, {choice.kind}, {word}: {trial.said}")
     return Extracted(
-        wanted.out, operator, tuple(closure.files), tuple(notes), trial, draft.reference is None
+        wanted.out, operator, tuple(closure.files), tuple(notes), trial, choice.reference is None
     )
 
 
-OWN = " There is no reference: the original kernel is its own oracle."
+def _rewritten(wanted: Wanted, baseline: Baseline, draft: Draft, texts: dict[str, str]) -> Trial:
+    assert wanted.cache is not None
+    remove(wanted.out)
+    write_problem(wanted.out, baseline, draft, texts)
+    return tried(wanted.out, wanted.cache)
 
 
 def _reduced(project: Project, operator: Operator) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from astra_kernels.errors import UserError
-from astra_kernels.extraction.draft import Draft, Json, axis_called
+from astra_kernels.extraction.draft import OWN_ORACLE, Draft, Json, axis_called
 from astra_kernels.extraction.finding import Operator
 from astra_kernels.extraction.project import Project
 from astra_kernels.extraction.shapes import Shapes, shapes_of
@@ -61,7 +61,7 @@ def draft_of(operator: Operator, shapes: Shapes, dtype: str, project: Project | 
     guesses.append(f"sizes are {source}")
     return Draft(
         op_type="extracted",
-        description=f"{operator.function.signature}. There is no reference: the original kernel is its own oracle.",
+        description=f"{operator.function.signature}.{OWN_ORACLE}",
         axes=shapes.axes,
         inputs=inputs,
         outputs=outputs,

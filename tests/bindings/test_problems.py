@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import ml_dtypes
 import pytest
 
 from astra_kernels.agents.rewrites.exports import exported_function
@@ -75,6 +76,52 @@ SUMS = "torch::empty({input.size(0)}, input.options().dtype(torch::kFloat32))"
 )  # fmt: skip
 def test_what_the_stand_in_offers_beside(judged, code):
     outcome = judged(PROBLEMS / "torch_rmsnorm", [("rmsnorm.cu", SUMS, code)])
+    assert outcome.outcome == "passed", outcome
+
+
+LIMITS = """\
+template <typename T>
+void same(float smallest, float largest, float step) {
+  using limits = std::numeric_limits<T>;
+  const bool is = static_cast<float>(limits::min()) == smallest && static_cast<float>(limits::max()) == largest &&
+                  static_cast<float>(limits::lowest()) == -largest && static_cast<float>(limits::epsilon()) == step;
+  const float nan = limits::quiet_NaN();
+  TORCH_CHECK(is && nan != nan, "limits of a type of ", sizeof(T), " bytes, such as ", largest);
+}
+
+void all_limits() {
+LIMITS
+  TORCH_CHECK(std::isinf(static_cast<float>(std::numeric_limits<c10::Half>::infinity())), "infinity");
+}
+"""
+PLAIN = """\
+    float value = static_cast<float>(input[start + i]);
+    if (residual"""
+MIXED = """\
+    float value = 0.0f;
+    value += __ldg(&input[start + i]);
+    value = (input[start + i] * 1.0 + (input[start + i] * int64_t{0} - 0)) + (value - value);
+    if (residual"""
+
+
+def test_narrow_floats_have_the_limits_of_ml_dtypes_and_what_kernels_do_with_them(judged):
+    """Golden values from another library; mixed arithmetic and read-only loads in the kernel."""
+    types = {"c10::Half": "float16", "c10::BFloat16": "bfloat16"}
+    types |= {"c10::Float8_e4m3fn": "float8_e4m3fn", "c10::Float8_e5m2": "float8_e5m2"}
+    rows = []
+    for name, dtype in types.items():
+        of = ml_dtypes.finfo(dtype)
+        values = ", ".join(repr(float(v)) for v in (of.smallest_normal, of.max, of.eps))
+        rows.append(f"  same<{name}>({values});")
+    whole = LIMITS.replace("LIMITS", "\n".join(rows))
+    outcome = judged(
+        PROBLEMS / "torch_rmsnorm",
+        [
+            ("rmsnorm.cu", "#include <string>\n", f"#include <cmath>\n#include <limits>\n#include <string>\n\n{whole}"),
+            ("rmsnorm.cu", f"torch::Tensor sums = {SUMS};", f"all_limits();\n  torch::Tensor sums = {SUMS};"),
+            ("rmsnorm.cu", PLAIN, MIXED),
+        ],
+    )  # fmt: skip
     assert outcome.outcome == "passed", outcome
 
 

@@ -201,7 +201,11 @@ def _settled(
     own = (with_reference(bare, o) for o in own_references(project, operator.symbol, bare))
     for choice in (*([draft] if draft.reference is not None else []), *own, bare):
         trial = _rewritten(wanted, baseline, choice, texts)
-        if choice.reference is None or trial.failure == "build_failed":
+        if trial.failure == "build_failed":
+            choice = bare  # no reference was tried
+            remove(wanted.out)
+            write_problem(wanted.out, baseline, choice, texts)
+        if choice.reference is None:
             break
         if trial.passed:
             said = f" The reference, {choice.kind}, was checked against the kernel on {trial.inputs} inputs."

@@ -51,15 +51,25 @@ def pruned(text: str, wanted: Iterable[str]) -> str:
         for item in more:
             needed |= item.words
     for item in sorted((i for i in items if i not in kept), key=lambda i: i.start, reverse=True):
-        data = data[: item.start].rstrip(b" \t") + data[item.end :].lstrip(b"\n")
+        before = data[: item.start].rstrip(b" \t")
+        between = b"\n" if before and not before.endswith(b"\n") else b""
+        data = before + between + data[item.end :].lstrip(b"\n")
     return _squeezed(data.decode())
+
+
+def _trails(comment: Node) -> bool:
+    """Whether it belongs to what ends on its line, as `}  // namespace engine` does."""
+    before = comment.prev_sibling or comment.parent
+    if before is None or before is comment.parent:
+        return False
+    return before.end_point.row == comment.start_point.row
 
 
 def _items(node: Node) -> Iterator[_Item]:
     comment: Node | None = None
     for child in node.children:
         if child.type == "comment":
-            comment = comment or child
+            comment = comment or (None if _trails(child) else child)
             continue
         if child.type in _INSIDE:
             body = child.child_by_field_name("body")
@@ -79,9 +89,14 @@ def _items(node: Node) -> Iterator[_Item]:
 
 
 def _end(node: Node) -> int:
-    """Where an item ends, with the semicolon that stands behind it."""
-    after = node.next_sibling
-    return after.end_byte if after is not None and after.type == ";" else node.end_byte
+    """Where an item ends, with the semicolon and the comment that stand behind it."""
+    last = node
+    if last.next_sibling is not None and last.next_sibling.type == ";":
+        last = last.next_sibling
+    comment = last.next_sibling
+    if comment is not None and comment.type == "comment" and _trails(comment):
+        last = comment
+    return last.end_byte
 
 
 def _is_head(comment: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from astra_kernels.extraction.syntax import without_comments
@@ -31,6 +31,9 @@ _RANK = (
 _SAME = re.compile(
     r"CHECK_(?:SAME_)?SHAPE\(\s*(\w+)\s*,\s*(\w+)\s*\)|(\w+)\.sizes\(\)\s*==\s*(\w+)\.sizes\(\)"
 )
+_COMMENTED = re.compile(r"(\w+)\s*(,|\)[ {]*)\s*(?://|/\*)\s*\[([^\]\n]+)\]")
+_DOUBLE = re.compile(r"2 ?\* ?([A-Za-z_]\w*)|([A-Za-z_]\w*) ?\* ?2")
+_KNOWN = re.compile(rf"[A-Za-z_]\w*|[1-9]\d*|{_DOUBLE.pattern}")
 _ONE_DIMENSIONAL = re.compile(r"weight|gamma|beta|bias|scale|indptr|indices|positions|lengths")
 
 
@@ -67,9 +70,10 @@ def shapes_of(text: str, tensors: tuple[str, ...], outputs: frozenset[str]) -> S
         outputs: those that are written.
     """
     body = without_comments(text)
-    ranks = _ranks(body, tensors)
+    stated = stated_shapes(text, tensors)
+    ranks = {**_ranks(body, tensors), **{name: len(shape) for name, shape in stated.items()}}
     guesses: list[str] = []
-    known = dict(ranks)
+    known = {name: ranks[name] for name in tensors if name in ranks}
     widest = max(known.values(), default=2)
     for name in tensors:
         if name not in known:
@@ -78,9 +82,42 @@ def shapes_of(text: str, tensors: tuple[str, ...], outputs: frozenset[str]) -> S
     groups = _Groups()
     names, halves = _relations(body, known, groups)
     literals = _literals(body, known)
-    _joined_by_habit(known, outputs, groups, {**halves, **literals})
+    settled = {
+        place: size for name, shape in stated.items() for place, size in _places(name, shape)
+    }
+    names |= {place: size for place, size in settled.items() if size.isidentifier()}
+    twice = {place: _DOUBLE.fullmatch(size) for place, size in settled.items()}
+    halves = {p: n for p, n in halves.items() if p not in settled}
+    halves |= {place: found[1] or found[2] for place, found in twice.items() if found}
+    literals |= {place: int(size) for place, size in settled.items() if size.isdigit()}
+    if stated:
+        guesses.append(f"shapes are those of the comments for {', '.join(stated)}")
+    _joined_by_habit(known, outputs, groups, {**halves, **literals, **settled})
     fixed = {groups.find(place): size for place, size in literals.items()}
     return _named(known, groups, (names, halves, fixed), guesses)
+
+
+def _places(name: str, shape: tuple[str, ...]) -> Iterator[tuple[Place, str]]:
+    for index, size in enumerate(shape):
+        yield (name, index), size
+
+
+def stated_shapes(text: str, tensors: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Shapes that comments behind the parameters give, as vLLM's do: `torch::Tensor& out,  // [..., 2 * d]`.
+
+    Sizes are names, numbers and twice a name; dots stand for `tokens`. Others are not taken.
+    """
+    head, _, body = text.partition("{")
+    head += body.partition("\n")[0]
+    found: dict[str, tuple[str, ...]] = {}
+    for name, _, comment in _COMMENTED.findall(head):
+        sizes = tuple(
+            "tokens" if size.strip() == "..." else " ".join(size.split())
+            for size in comment.split(",")
+        )
+        if name in tensors and all(_KNOWN.fullmatch(size) for size in sizes):
+            found[name] = sizes
+    return found
 
 
 def _ranks(body: str, tensors: tuple[str, ...]) -> dict[str, int]:

@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <limits>
 #include <ostream>
 
 #define C10_HOST_DEVICE __host__ __device__
@@ -54,16 +55,33 @@ enum class ScalarType : int8_t {
   inline C10_HOST_DEVICE Name& operator op##=(Name& a, const Name& b) { return a = a op b; }               \
   inline C10_HOST_DEVICE float operator op(const Name& a, float b) { return static_cast<float>(a) op b; }  \
   inline C10_HOST_DEVICE float operator op(float a, const Name& b) { return a op static_cast<float>(b); }  \
-  inline C10_HOST_DEVICE Name operator op(const Name& a, int b) { return a op Name(static_cast<float>(b)); } \
-  inline C10_HOST_DEVICE Name operator op(int a, const Name& b) { return Name(static_cast<float>(a)) op b; }
+  inline C10_HOST_DEVICE float& operator op##=(float& a, const Name& b) { return a = a op static_cast<float>(b); } \
+  ASTRA_NARROW_MIXED(double, double, Name, op, static_cast<float>(a), static_cast<float>(b))               \
+  ASTRA_NARROW_MIXED(int, Name, Name, op, a, b)                                                            \
+  ASTRA_NARROW_MIXED(int64_t, Name, Name, op, a, b)
+
+// With a double the result is one; an integer is rounded to the narrow type first.
+#define ASTRA_NARROW_MIXED(Other, Result, Name, op, from_a, from_b)                                        \
+  inline C10_HOST_DEVICE Result operator op(const Name& a, Other b) { return from_a op static_cast<Result>(b); } \
+  inline C10_HOST_DEVICE Result operator op(Other a, const Name& b) { return static_cast<Result>(a) op from_b; }
 
 ASTRA_NARROW_FLOAT(Half, uint16_t, __half, __float2half_rn, __half2float)
 ASTRA_NARROW_FLOAT(BFloat16, uint16_t, __nv_bfloat16, __float2bfloat16_rn, __bfloat162float)
 ASTRA_NARROW_FLOAT(Float8_e4m3fn, uint8_t, __nv_fp8_e4m3, __nv_fp8_e4m3, static_cast<float>)
 ASTRA_NARROW_FLOAT(Float8_e5m2, uint8_t, __nv_fp8_e5m2, __nv_fp8_e5m2, static_cast<float>)
 
+#ifdef __CUDACC__
+inline __device__ Half __ldg(const Half* from) {
+  return Half(::__ldg(reinterpret_cast<const uint16_t*>(from)), Half::from_bits());
+}
+inline __device__ BFloat16 __ldg(const BFloat16* from) {
+  return BFloat16(::__ldg(reinterpret_cast<const uint16_t*>(from)), BFloat16::from_bits());
+}
+#endif
+
 #undef ASTRA_NARROW_FLOAT
 #undef ASTRA_NARROW_OPERATION
+#undef ASTRA_NARROW_MIXED
 
 // Every element type: C++ type, name of the enumerator.
 #define ASTRA_FOR_ALL_TYPES(_)                                                                             \
@@ -124,3 +142,31 @@ constexpr ScalarType kUInt8 = kByte, kInt8 = kChar, kInt16 = kShort, kInt32 = kI
 constexpr ScalarType kFloat16 = kHalf, kFloat32 = kFloat, kFloat64 = kDouble;
 
 }  // namespace c10
+
+// Bits by IEEE 754 and by the OCP formats of 8 bits, of which e4m3 has no infinity.
+#define ASTRA_INFINITY(Name, bits) \
+  static constexpr C10_HOST_DEVICE c10::Name infinity() { return c10::Name(bits, c10::Name::from_bits()); }
+#define ASTRA_LIMITS(Name, digits_, smallest, largest, negative, step, infinite, nan)                      \
+  template <>                                                                                              \
+  class std::numeric_limits<c10::Name> {                                                                   \
+   public:                                                                                                 \
+    static constexpr bool is_specialized = true, is_signed = true, is_integer = false, has_quiet_NaN = true; \
+    static constexpr int digits = digits_, radix = 2;                                                      \
+    static constexpr C10_HOST_DEVICE c10::Name min() { return at(smallest); }                              \
+    static constexpr C10_HOST_DEVICE c10::Name max() { return at(largest); }                               \
+    static constexpr C10_HOST_DEVICE c10::Name lowest() { return at(negative); }                           \
+    static constexpr C10_HOST_DEVICE c10::Name epsilon() { return at(step); }                              \
+    infinite                                                                                               \
+    static constexpr C10_HOST_DEVICE c10::Name quiet_NaN() { return at(nan); }                             \
+                                                                                                           \
+   private:                                                                                                \
+    static constexpr C10_HOST_DEVICE c10::Name at(int bits) {                                              \
+      return c10::Name(bits, c10::Name::from_bits());                                                      \
+    }                                                                                                      \
+  };
+ASTRA_LIMITS(Half, 11, 0x0400, 0x7BFF, 0xFBFF, 0x1400, ASTRA_INFINITY(Half, 0x7C00), 0x7E00)
+ASTRA_LIMITS(BFloat16, 8, 0x0080, 0x7F7F, 0xFF7F, 0x3C00, ASTRA_INFINITY(BFloat16, 0x7F80), 0x7FC0)
+ASTRA_LIMITS(Float8_e4m3fn, 4, 0x08, 0x7E, 0xFE, 0x20, , 0x7F)
+ASTRA_LIMITS(Float8_e5m2, 3, 0x04, 0x7B, 0xFB, 0x34, ASTRA_INFINITY(Float8_e5m2, 0x7C), 0x7F)
+#undef ASTRA_LIMITS
+#undef ASTRA_INFINITY

@@ -13,6 +13,10 @@ from astra_kernels.records.problem import Problem
 
 _LIBRARY = re.compile(r"TORCH_LIBRARY\w*\(\s*(\w+)\s*,")
 _MACROS = ("TORCH_EXTENSION_NAME",)
+_TESTS = ("test", "tests")
+_BENCHMARKS = ("benchmarks", "benchmark")
+_ROOTS = ("", "python", "src")
+"""Where a tree keeps its packages."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class PythonCall:
     callable: str
     tests: str
     """Directory of the framework's tests of the operator, or where they would be."""
+    benchmarks: str
+    """Directory of its benchmarks, likewise."""
     seen_in: str
     """The file that it was read off."""
 
@@ -34,22 +40,37 @@ def python_call(project: Project, problem: Problem) -> PythonCall | None:
     modules = dict(project.python(symbol))
     tests = sorted((p for p in modules if _is_test(p)), key=lambda p: (symbol not in p, p))
     place = str(PurePosixPath(tests[0]).parent) if tests else "tests"
+    places = (place, _benchmarks(project, place))
     if problem.spec.binding == "torch":
-        return _torch(project, symbol, modules, (tests, place))
+        return _torch(project, symbol, modules, (tests, *places))
     if problem.spec.binding == "tvm-ffi":
-        return _module_function(project, symbol, modules, place)
+        return _module_function(project, symbol, modules, places)
     return None
+
+
+def _benchmarks(project: Project, tests: str) -> str:
+    """Beside the tests, whichever of the usual two names is there."""
+    parts = PurePosixPath(tests).parts
+    last = max((i for i, part in enumerate(parts) if part in _TESTS), default=len(parts) - 1)
+    for name in _BENCHMARKS:
+        place = PurePosixPath(*parts[:last], name)
+        if (project.root / place).is_dir():
+            return str(place)
+    return str(PurePosixPath(*parts[:last], _BENCHMARKS[0]))
 
 
 def _is_test(path: str) -> bool:
     parts = PurePosixPath(path).parts
-    return any(p in ("test", "tests") for p in parts[:-1]) or parts[-1].startswith("test_")
+    return any(p in _TESTS for p in parts[:-1]) or parts[-1].startswith("test_")
 
 
 def _torch(
-    project: Project, symbol: str, modules: dict[str, ast.Module], tested: tuple[list[str], str]
+    project: Project,
+    symbol: str,
+    modules: dict[str, ast.Module],
+    tested: tuple[list[str], str, str],
 ) -> PythonCall | None:
-    tests, place = tested
+    tests, place, benchmarks = tested
     seen = re.compile(rf"torch\.ops\.(\w+)\.{re.escape(symbol)}\b(?!\w)")
     library, where = "", ""
     for path in (*tests, *modules):
@@ -68,11 +89,11 @@ def _torch(
     imports = {line: None for path in tests for line in _own_imports(project, modules[path])}
     if not imports:
         imports = {f"import {name}": None for name in _packages(project)[:1]}
-    return PythonCall(tuple(imports), f"torch.ops.{library}.{symbol}", place, where)
+    return PythonCall(tuple(imports), f"torch.ops.{library}.{symbol}", place, benchmarks, where)
 
 
 def _module_function(
-    project: Project, symbol: str, modules: dict[str, ast.Module], place: str
+    project: Project, symbol: str, modules: dict[str, ast.Module], places: tuple[str, str]
 ) -> PythonCall | None:
     """A call such as `get_norm_module().rmsnorm(...)`, which reaches the exported function itself."""
     for path, tree in modules.items():
@@ -86,7 +107,7 @@ def _module_function(
                     module = ".".join(PurePosixPath(path).with_suffix("").parts)
                     module = module.removesuffix(".__init__")
                     line = f"from {module} import {getter}"
-                    return PythonCall((line,), f"{getter}().{symbol}", place, path)
+                    return PythonCall((line,), f"{getter}().{symbol}", *places, path)
     return None
 
 
@@ -101,14 +122,20 @@ def _own_imports(project: Project, tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and not node.level:
             module = node.module or ""
             if module.partition(".")[0] in packages:
-                yield f"import {module}"
+                named = (f"{module}.{alias.name}" for alias in node.names)
+                modules = [name for name in named if _is_module(project, name)]
+                yield from (f"import {name}" for name in modules or [module])
+
+
+def _is_module(project: Project, name: str) -> bool:
+    path = name.replace(".", "/")
+    files = (f"{path}.py", f"{path}/__init__.py")
+    return any((project.root / root / file).is_file() for root in _ROOTS for file in files)
 
 
 def _packages(project: Project) -> tuple[str, ...]:
     """Names of the tree's own Python packages."""
     found = {
-        path.parent.name
-        for pattern in ("*/__init__.py", "python/*/__init__.py", "src/*/__init__.py")
-        for path in project.root.glob(pattern)
+        path.parent.name for root in _ROOTS for path in (project.root / root).glob("*/__init__.py")
     }
     return tuple(sorted(found - {"tests", "test", "benchmarks", "benchmark"}))

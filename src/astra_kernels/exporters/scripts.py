@@ -46,7 +46,7 @@ def tree_files(problem: Problem, change: Change, call: PythonCall) -> Mapping[st
     symbol = problem.name
     facts = _facts(problem, change, call)
     made = {
-        posixpath.join(_benchmarks(call), f"bench_{symbol}_astra.py"): render(
+        posixpath.join(call.benchmarks, f"bench_{symbol}_astra.py"): render(
             "benchmark.py.jinja", facts
         )
     }
@@ -58,10 +58,6 @@ def tree_files(problem: Problem, change: Change, call: PythonCall) -> Mapping[st
 def engagement_script(problem: Problem, change: Change, call: PythonCall) -> str:
     """The check of which kernels run on a GPU."""
     return render("check_engagement.py.jinja", _facts(problem, change, call))
-
-
-def _benchmarks(call: PythonCall) -> str:
-    return posixpath.join(posixpath.dirname(call.tests.rstrip("/")), "benchmarks")
 
 
 def _facts(problem: Problem, change: Change, call: PythonCall) -> dict[str, object]:
@@ -102,7 +98,7 @@ def _facts(problem: Problem, change: Change, call: PythonCall) -> dict[str, obje
         ],
         "scalars": scalars,
         "tolerance": (tolerance.max_atol, tolerance.max_rtol),
-        "reference": _reference(problem),
+        **_reference(problem),
         "capability": divmod(change.guard.capability, 10),
     }
 
@@ -122,10 +118,18 @@ def _arguments(problem: Problem, scalars: Mapping[str, object]) -> list[str]:
     return made
 
 
-def _reference(problem: Problem) -> str:
-    """The problem's reference in float64, if it has one."""
+def _reference(problem: Problem) -> dict[str, object]:
+    """The problem's reference, if it has one: the function that is called with float64, and what it takes."""
     if problem.definition.oracle == "baseline":
-        return ""
+        return {"reference": ""}
     tree = ast.parse(problem.reference)
     names = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
-    return problem.reference.strip() if "reference_fp64" in names else ""
+    imported = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+    imported |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+    lines = problem.reference.strip().splitlines()
+    return {
+        # such an import has to be a file's first
+        "reference": "\n".join(x for x in lines if not x.startswith("from __future__")),
+        "function": "reference_fp64" if "reference_fp64" in names else "run",
+        "as_array": "" if "torch" in {name.partition(".")[0] for name in imported} else ".numpy()",
+    }

@@ -110,7 +110,7 @@ def over_roofline(evaluation: Evaluation) -> float | None:
 
 def _spent(budget: Budget, history: History) -> str | None:
     if history.rounds_ended >= budget.rounds:
-        return f"{budget.rounds} rounds done"
+        return f"{budget.rounds} round{'s' * (budget.rounds > 1)} done"
     if budget.candidates is not None and len(history.attempts) >= budget.candidates:
         return f"budget of {budget.candidates} candidates used"
     if budget.seconds is not None and history.elapsed_s >= budget.seconds:

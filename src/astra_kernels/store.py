@@ -14,8 +14,9 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,15 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from astra_kernels.errors import MachineFault, RunError
 from astra_kernels.json_text import parse_json
+from astra_kernels.near import near_names
 from astra_kernels.records.run import Event
 
 EVENTS = "events.jsonl"
 SOURCES = "sources"
 TEXTS = "texts"
+_KIND = re.compile(rb'"event":"(\w+)"')
+_HEAD = 120
+"""Bytes of a line that hold its time and its kind; records are written with them first."""
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
 
 
@@ -79,7 +84,8 @@ class RunStore:
             RunError: when it holds no run.
         """
         if not (directory / EVENTS).is_file():
-            raise RunError(f"{directory}: no run here (no {EVENTS})")
+            near = near_names(directory, EVENTS) or "; astra runs FOLDER lists those of a folder"
+            raise RunError(f"{directory}: no run here (no {EVENTS}){near}")
         return RunStore(directory)
 
     @contextmanager
@@ -137,21 +143,30 @@ class RunStore:
             with path.open("r+b") as stream:
                 stream.truncate(data.rfind(b"\n") + 1)
 
-    def events(self, *, words: bool = True) -> list[Event]:
+    def kinds(self) -> list[str]:
+        """What kind of event each line of the log is, by its beginning; "" where that does not say.
+
+        Raises:
+            RunError: when the log cannot be read.
+        """
+        return [_kind(line) for line in self._lines()]
+
+    def events(self, *, words: bool = True, without: Collection[str] = ()) -> list[Event]:
         """Every event so far, oldest first; an unfinished last line does not count.
 
-        Without `words` messages to and from models are left as the digests that the log has in their place.
+        Args:
+            words: False leaves messages to and from models as the digests that the log has in their place.
+            without: kinds of events that are skipped unread, but for the last one.
 
         Raises:
             RunError: when the log is damaged; the message names the line.
         """
         path = self.directory / EVENTS
-        try:
-            lines = path.read_bytes().split(b"\n")[:-1]
-        except OSError as error:
-            raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
+        lines = self._lines()
         events = []
         for number, line in enumerate(lines, start=1):
+            if number < len(lines) and _kind(line) in without:
+                continue
             try:
                 raw = parse_json(line)
                 self._internalise(raw, words=words)
@@ -161,6 +176,13 @@ class RunStore:
                     f"{path}:{number}: damaged event: {str(error).splitlines()[0]}"
                 ) from None
         return events
+
+    def _lines(self) -> list[bytes]:
+        path = self.directory / EVENTS
+        try:
+            return path.read_bytes().split(b"\n")[:-1]
+        except OSError as error:
+            raise RunError(f"{path}: cannot be read: {error.strerror or error}") from None
 
     def _externalise(self, raw: dict[str, Any]) -> None:
         """Move source texts and messages out of the event, into files named by their hash."""
@@ -192,6 +214,11 @@ class RunStore:
             if hashlib.sha256(data).hexdigest() != place[key]:
                 raise ValueError(f"{directory}/{place[key]} was changed")
             place[key] = data.decode()
+
+
+def _kind(line: bytes) -> str:
+    found = _KIND.search(line, 0, _HEAD)
+    return "" if found is None else found[1].decode()
 
 
 def _texts(raw: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:

@@ -54,7 +54,7 @@ def astra(*arguments, cwd, **env):
         ),
         (["optimize", "--resume", "nowhere"], 2, "no run here"),
         (["verify", "{repo}/examples/silu_and_mul", "missing.cu"], 2, "missing.cu"),
-        (["verify", "{repo}/examples/silu_and_mul"], 2, "candidate"),
+        (["verify", "{repo}/examples/silu_and_mul"], 2, "CANDIDATE is missing"),
         (["show", "nowhere"], 2, "no run here"),
         (["optimize", "{repo}/examples/silu_and_mul", "--seed", "-1"], 2, "--seed"),
         (["bench", "{repo}/examples/silu_and_mul", "--seed", "-1"], 2, "--seed"),

@@ -73,7 +73,7 @@ def test_a_run_that_is_killed_while_it_waits_goes_on(repository, start, astra, w
     worker(tmp_path / "moved")
     done = astra(*again, "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["finished"] == "1 rounds done"
+    assert json.loads(done.stdout)["finished"] == "1 round done"
     tried = evaluated(tmp_path / "run")
     assert len(tried) == len(set(tried)) >= 3
     searched = [subject(n) for n in jobs(tmp_path / "moved") if n.startswith("search-")]

@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "astra_kernels"
 ALLOWED = {
     "errors": set(),
     "json_text": set(),
+    "near": set(),
     "templating": set(),
     "records": {"errors"},
     "protocols": {"records", "errors"},
@@ -20,7 +21,7 @@ ALLOWED = {
     "languages": {"json_text", "errors"},
     "devices": {"simulator", "languages", "records", "errors"},
     "jobs": {"json_text", "devices", "languages", "simulator", "records", "errors"},
-    "importers": {"json_text", "records", "errors", "protocols"},
+    "importers": {"json_text", "near", "records", "errors", "protocols"},
     "reporting": {"templating", "records", "errors"},
     "exporters": {
         "templating",
@@ -32,7 +33,7 @@ ALLOWED = {
         "protocols",
     },
     "extraction": {"importers", "evaluation", "jobs", "languages", "records", "errors"},
-    "store": {"json_text", "records", "errors"},
+    "store": {"json_text", "near", "records", "errors"},
     "memory": {"records", "errors"},
     "search": {"records", "protocols", "errors"},
     "evaluation": {"jobs", "protocols", "records", "errors"},

@@ -86,7 +86,7 @@ def test_a_refused_plan_gives_way_to_the_next():
 @pytest.mark.parametrize(
     ("budget", "reason", "attempts"),
     [
-        (Budget(rounds=1), "1 rounds done", 2),
+        (Budget(rounds=1), "1 round done", 2),
         (Budget(rounds=9, candidates=3), "budget of 3 candidates used", 3),
         (Budget(rounds=9), "no plan left to try", 4),
         (Budget(rounds=9, seconds=1e-9), "budget of 1e-09 s used", 0),

@@ -128,6 +128,8 @@ class _Said:
             print("  not tried")
         elif trial.passed:
             print(f"  passes on sim:h200, on {trial.inputs} inputs")
+            first = "write run in reference.py if you can, then " if own_oracle else ""
+            print(f"  next: {first}astra optimize {self._directory}")
         else:
             print(f"  written, but it does not pass on sim:h200: {trial.said}")
         return code

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-EXIT_OK, EXIT_NOT_PASSED, EXIT_USER, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_OK, EXIT_NOT_PASSED, EXIT_USER, EXIT_MACHINE, EXIT_FAULT, EXIT_INTERRUPTED = 0, 1, 2, 4, 5, 130
 
 _MODELS = Group("Models", sort_key=1)
 _SEARCH = Group("Search", sort_key=2)

@@ -7,16 +7,19 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from astra_kernels.app.runs import read_history
 from astra_kernels.errors import RunError
 from astra_kernels.json_text import parse_json
 from astra_kernels.records.confirmation import conclude
 from astra_kernels.records.evaluation import Measured, Modelled, Passed
+from astra_kernels.records.guarded import ahead_at_some_sizes
 from astra_kernels.records.history import History
-from astra_kernels.store import EVENTS
+from astra_kernels.records.wins import timed_workloads, won_workloads
+from astra_kernels.store import EVENTS, RunStore
 
+_LONG = frozenset({"baseline_evaluated", "candidate_evaluated", "candidate_screened"})
+"""Nine tenths of a log, of which a line says nothing but how many there are."""
 _KEPT = ".overview.json"
-_FORM = 1
+_FORM = 2
 """Changes when the meaning of what is kept does."""
 
 
@@ -39,22 +42,23 @@ class Overview:
 
 
 def overview_of(directory: Path) -> Overview:
-    """One line for a run: the kept one while the log is as long as it was, else a new one.
+    """One line for a run: the kept one while the log is as it was, by size and time, else a new one.
 
     Raises:
         RunError: it is no run, or its log is damaged.
     """
     try:
-        length = (directory / EVENTS).stat().st_size
+        now = (directory / EVENTS).stat()
     except OSError as error:
         raise RunError(f"{directory}: cannot be read: {error.strerror or error}") from None
+    state = [now.st_size, now.st_mtime_ns]
     kept = directory / _KEPT
     with suppress(OSError, ValueError, TypeError, AttributeError):
         stored = parse_json(kept.read_bytes())
-        if (stored["form"], stored["length"]) == (_FORM, length):
+        if (stored["form"], stored["log"]) == (_FORM, state):
             return Overview(**{**stored["overview"], "run": directory.name})
     overview = _read(directory)
-    document = {"form": _FORM, "length": length, "overview": asdict(overview)}
+    document = {"form": _FORM, "log": state, "overview": asdict(overview)}
     with suppress(OSError):  # a folder that may only be read is listed as well
         partial = directory / f"{_KEPT}.partial"
         partial.write_text(json.dumps(document), encoding="utf-8")
@@ -63,7 +67,8 @@ def overview_of(directory: Path) -> Overview:
 
 
 def _read(directory: Path) -> Overview:
-    history = read_history(directory, words=False)
+    store = RunStore.open(directory)
+    history = History.fold(store.events(words=False, without=_LONG))
     started = history.started
     if started is None:
         raise RunError(f"{directory}: the log does not begin with the start of a run")
@@ -76,7 +81,7 @@ def _read(directory: Path) -> Overview:
         agents=started.config.agents,
         verdict=verdict,
         gain=gain,
-        candidates=len(history.attempts),
+        candidates=store.kinds().count("candidate_evaluated"),
         seconds=round(history.elapsed_s, 1),
         tokens=history.ledger.tokens,
     )
@@ -87,7 +92,13 @@ def _conclusion(history: History) -> tuple[str, str]:
         return "not finished", ""
     look = next((r for r in history.remeasured if r.candidate == history.finished.best), None)
     if look is None:
-        return "no improvement found", ""
+        ahead = ahead_at_some_sizes(history)
+        if ahead is None:
+            return "no improvement found", ""
+        timed = timed_workloads(ahead.evaluation) if isinstance(ahead.evaluation, Passed) else ()
+        kind = " modelled" if any(isinstance(w.timing, Modelled) for w in timed) else ""
+        won = len(won_workloads(ahead.evaluation))
+        return "faster at some sizes", f"{won} of {len(timed)}{kind}"
     match look.evaluation:
         case Passed(geomean=Measured() as time):
             gain = f"{time.ratio:.3f} [{time.ratio_low:.3f}, {time.ratio_high:.3f}]"

@@ -55,12 +55,19 @@ def write_page(text: str, target: Path) -> Path:
     return target
 
 
-def runs(folder: Path, *, as_json: bool) -> int:
+def runs(folder: Path, last: int | None, *, as_json: bool) -> int:
     """List the runs in a folder, newest first; those that cannot be read are named on standard error.
 
+    Args:
+        folder: where they are.
+        last: how many; None for all, or as many as a reader looks at.
+        as_json: for a program.
+
     Raises:
-        UserError: there is no such folder.
+        UserError: there is no such folder, or `last` is not above 0.
     """
+    if last is not None and last < 1:
+        raise UserError(f"--last: give a number above 0, not {last}")
     try:
         directories = [d for d in folder.iterdir() if (d / EVENTS).is_file()]
     except OSError as error:
@@ -68,27 +75,70 @@ def runs(folder: Path, *, as_json: bool) -> int:
             f"{folder}: cannot be read: {error.strerror or error}; give the folder that holds runs"
         ) from None
     found: list[Overview] = []
+    damaged: list[str] = []
     for directory in sorted(directories):
         try:
             found.append(overview_of(directory))
         except AstraError as error:
-            print(f"astra runs: {error}", file=sys.stderr)
+            damaged.append(str(error))
+    for message in damaged[:_FEW]:
+        print(f"astra runs: {message}", file=sys.stderr)
+    if len(damaged) > _FEW:
+        print(f"astra runs: {len(damaged) - _FEW} more cannot be read", file=sys.stderr)
     found.sort(key=lambda o: o.began, reverse=True)
-    print(json.dumps([asdict(o) for o in found], indent=1)) if as_json else _show(folder, found)
+    if as_json:
+        print(json.dumps([asdict(o) for o in found[:last]], indent=1))
+    else:
+        _show(folder, found, last or _SHOWN)
     return 0
 
 
-def _show(folder: Path, found: list[Overview]) -> None:
+_FEW, _SHOWN = 5, 50
+
+
+def _show(folder: Path, found: list[Overview], most: int) -> None:
     console = Console(highlight=False)
     if not found:
         console.print(escape(f"{folder}: no runs yet; start one with astra optimize PROBLEM"))
         return
-    columns = ("begun", "run", "device", "agents", "verdict", "gain", "tried", "min")
-    table = Table(*(Column(name, overflow="fold") for name in columns))
-    for row in found:
+    wanted = [name for name, least in _COLUMNS.items() if console.width >= least]
+    table = Table(*(Column(name, overflow="fold", no_wrap=name == "begun") for name in wanted))
+    for row in found[:most]:
         style = {"confirmed": "green", "refuted": "red"}.get(row.verdict, "")
-        words = row.began[:10], row.run, row.device, row.agents, row.verdict, row.gain
-        table.add_row(
-            *map(escape, words), str(row.candidates), f"{row.seconds / 60:.0f}", style=style
-        )
+        cells = _cells(row)
+        table.add_row(*(escape(cells[name]) for name in wanted), style=style)
     console.print(table)
+    if len(found) > most:
+        console.print(f"{len(found) - most} older ones; --last {len(found)} shows all.")
+    if len(wanted) < len(_COLUMNS):
+        console.print(escape(f"Wider terminals show {_missing(wanted)} too; --json has all."))
+
+
+_COLUMNS = {
+    "begun": 60,
+    "run": 0,
+    "device": 100,
+    "agents": 110,
+    "verdict": 0,
+    "gain": 0,
+    "tried": 70,
+    "min": 110,
+}
+"""The least width of a terminal that shows them."""
+
+
+def _missing(wanted: list[str]) -> str:
+    return ", ".join(name for name in _COLUMNS if name not in wanted)
+
+
+def _cells(row: Overview) -> dict[str, str]:
+    return {
+        "begun": row.began[:10],
+        "run": row.run,
+        "device": row.device,
+        "agents": row.agents,
+        "verdict": row.verdict,
+        "gain": row.gain,
+        "tried": str(row.candidates),
+        "min": f"{row.seconds / 60:.0f}",
+    }

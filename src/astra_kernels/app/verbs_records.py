@@ -44,15 +44,16 @@ def report(
     return reports.report(run, out, as_markdown=markdown)
 
 
-def runs(folder: Path = Path("runs"), *, json: JsonOption = False) -> int:
+def runs(folder: Path = Path("runs"), *, last: int | None = None, json: JsonOption = False) -> int:
     """List runs, newest first: problem, device, verdict, gain, cost.
 
     Args:
         folder: Directory that holds run directories.
+        last: How many of the newest; default: 50, with --json all.
     """
     from astra_kernels.app import reports
 
-    return reports.runs(folder, as_json=json)
+    return reports.runs(folder, last, as_json=json)
 
 
 def replay(run: Path) -> int:

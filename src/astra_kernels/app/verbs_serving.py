@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from astra_kernels.app.options import (
+    EXIT_OK,
     EXIT_USER,
     DeviceOption,
     EvaluatorOption,
@@ -89,3 +90,15 @@ def mcp(
     where = Whereabouts.parse(evaluator, spool_timeout)
     chosen = device or where.default_device()
     return serve(Terms(Roots.of(root), chosen, runs.resolve(), confirmations, where))
+
+
+def completion(shell: Literal["bash", "zsh", "fish"]) -> int:
+    """Print what a shell needs to complete commands and options of `astra`. No file is changed.
+
+    Args:
+        shell: Which shell.
+    """
+    from astra_kernels.app.cli import app
+
+    print(app.generate_completion(prog_name="astra", shell=shell))
+    return EXIT_OK

@@ -31,7 +31,7 @@ def init(
     Args:
         kernel: The source file.
         entry: The function, where the file has several.
-        out: Directory to write, which is not there yet; default: the entry point's name.
+        out: Directory to write, which is not there yet; default: ENTRY, else the file's name without .cu.
         dtype: Element type where the source leaves it open: float16, bfloat16 or float32.
         check: Try what is guessed on a simulated device.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,10 +18,12 @@ from astra_kernels.extraction.pointers import pointer_shapes
 from astra_kernels.extraction.project import Project, Release
 from astra_kernels.extraction.signature import slots
 from astra_kernels.extraction.stub import stub
-from astra_kernels.extraction.syntax import Function, functions
+from astra_kernels.extraction.syntax import Function, functions, without_comments
 from astra_kernels.extraction.trial import Trial, tried
 from astra_kernels.extraction.writing import Baseline, free, remove, write_problem
 from astra_kernels.languages.cuda.toolchain import find_toolchain
+
+_OF_TORCH = re.compile(r'#\s*include\s*[<"](?:torch|ATen|c10)/')
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,11 @@ def init(wanted: Beginning) -> Begun:
         raise UserError(f"{wanted.source}: no such file")
     text = wanted.source.read_bytes().decode(errors="replace")
     root = wanted.source.resolve().parent
+    if _OF_TORCH.search(without_comments(text)):
+        raise UserError(
+            f"{wanted.source}: includes torch's headers; astra extract NAME --from {root} takes an operator on tensors out, "
+            "with all that it needs"
+        )
     project = Project(root, Release(wanted.source.name))
     alone = _Alone(project, wanted.source.name, text)
     name = wanted.entry or _only_entry(alone)

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from astra_kernels.errors import ProblemError
 from astra_kernels.importers.headers import include_closure
 from astra_kernels.json_text import parse_json
+from astra_kernels.near import near_names
 from astra_kernels.records.candidate import Candidate
 from astra_kernels.records.definition import Definition
 from astra_kernels.records.problem import DataFile, Problem
@@ -29,7 +30,9 @@ from astra_kernels.records.workload import SafetensorsInput, Workload
 
 _Record = TypeVar("_Record", bound=BaseModel)
 _MAX_FILE_BYTES = 64 << 20
+DEFINITION = "definition.json"
 PROVENANCE = "provenance.json"
+_CUDA = (".cu", ".cuh")
 _NO_REFERENCE = '"""No reference: outputs are compared with those of the original kernel."""\n'
 
 
@@ -44,9 +47,13 @@ def load_problem(directory: Path, baseline: str | None = None) -> Problem:
         ProblemError: naming the file and field, and what to do.
         SetupError: when headers of a package that is not installed are needed.
     """
+    if directory.is_file():
+        advice = f"; astra init {directory} makes one" if directory.suffix in _CUDA else ""
+        raise ProblemError(f"{directory}: is a file, and a problem is a directory{advice}")
     if not directory.is_dir():
-        raise ProblemError(f"{directory}: not a problem directory (no such directory)")
-    definition = _parse(Definition, directory / "definition.json")
+        near = near_names(directory, DEFINITION)
+        raise ProblemError(f"{directory}: not a problem directory (no such directory){near}")
+    definition = _parse(Definition, directory / DEFINITION)
     workloads = _load_workloads(directory, definition)
     spec, candidate = _load_baseline(directory, definition, baseline)
     origin = directory / PROVENANCE

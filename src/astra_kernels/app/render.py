@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from astra_kernels.app.render_calls import calls_document, calls_lines
+from astra_kernels.app.render_search import search
 from astra_kernels.app.render_times import proof_lines, time_lines
 from astra_kernels.app.runs import BEST, Run
 from astra_kernels.records.candidate import Candidate
@@ -50,18 +51,7 @@ def run(run: Run) -> None:
     )
     if history.baseline_evaluation is not None:
         console.print(f"baseline: {escape(describe(history.baseline_evaluation))}")
-    table = Table("round", "candidate", "what was tried", "outcome")
-    for attempt in history.attempts:
-        style = "green" if beats_baseline(attempt.evaluation) else ""
-        cells = (attempt.candidate.title, describe(attempt.evaluation))
-        table.add_row(str(attempt.round), attempt.candidate.id, *map(escape, cells), style=style)
-    if history.attempts:
-        console.print(table)
-    for refusal in history.refusals:
-        console.print(
-            escape(f"round {refusal.round}: {refusal.plan.technique} refused: {refusal.reason}"),
-            style="dim",
-        )
+    search(console, history)
     for line in calls_lines(history):
         console.print(escape(line))
     _conclusion(console, run)

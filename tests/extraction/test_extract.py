@@ -138,6 +138,15 @@ def test_scale_rows(num_tokens, hidden_size):
 """
 
 
+def test_a_link_to_a_source_is_not_a_second_definition(tmp_path, build_cache):
+    tree = shutil.copytree(TREES / "engine", tmp_path / "engine")
+    source = tree / "csrc" / "layernorm_kernels.cu"
+    moved = source.rename(tree / "kernels.cu")
+    source.symlink_to(moved)
+    made = extract(Wanted("rms_norm", str(tree), tmp_path / "made", cache=None))
+    assert made.operator.function.path == "kernels.cu"
+
+
 def test_names_registered_elsewhere_and_headers_beside(taken):
     made = taken("rms_norm", "engine")
     assert made.trial.passed, made.trial.said

@@ -49,6 +49,8 @@ class Asked:
 def extract(asked: Asked, *, check: bool, as_json: bool) -> int:
     """Takes an operator out."""
     _known(asked.dtype)
+    if not asked.symbol.rpartition("::")[2].strip():
+        raise UserError("SYMBOL: give the name of an operator, a function or a kernel")
     if asked.compare and not check:
         raise UserError("--compare builds and runs the operator; leave out --no-check")
     with _cache(check=check) as cache:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from astra_kernels.errors import UserError
@@ -49,9 +50,9 @@ def find_operator(project: Project, symbol: str, at: str | None = None) -> Opera
     wanted = symbol.rpartition("::")[2]
     exports = dict(_exports(project, wanted))
     callee = exports.get(wanted, symbol)
-    found = list(_definitions(project, callee))
+    found = _once(project, _definitions(project, callee))
     if not found and callee != symbol:
-        found = list(_definitions(project, symbol))
+        found = _once(project, _definitions(project, symbol))
     operators = [f for f in found if _binding(f) != "c" or 'extern "C"' in f.returns]
     found = operators or [f for f in found if not f.kernel] or found
     if at is not None:
@@ -72,6 +73,17 @@ def find_operator(project: Project, symbol: str, at: str | None = None) -> Opera
     name = wanted if wanted in exports else function.name
     schema = _schema(project, wanted) if binding == "torch" else ""
     return Operator(name, function, binding, schema)
+
+
+def _once(project: Project, functions: Iterable[Function]) -> list[Function]:
+    """Without those that a link shows again; the file itself counts."""
+    found: dict[tuple[Path, int], Function] = {}
+    for function in functions:
+        path = project.root / function.path
+        key = (path.resolve(), function.line)
+        if key not in found or not path.is_symlink():
+            found[key] = function
+    return list(found.values())
 
 
 def _exports(project: Project, name: str) -> Iterator[tuple[str, str]]:

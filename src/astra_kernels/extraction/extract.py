@@ -23,7 +23,7 @@ from astra_kernels.extraction.trial import Trial, tried
 from astra_kernels.extraction.writing import (
     READABLE_PROVENANCE,
     Baseline,
-    free,
+    made_aside,
     remove,
     write_problem,
 )
@@ -68,7 +68,12 @@ def extract(wanted: Wanted) -> Extracted:
             directory exists. Nothing is written then.
         SetupError: a compiler or a framework's package is missing.
     """
-    free(wanted.out)
+    with made_aside(wanted.out) as place:
+        made = _extracted(replace(wanted, out=place))
+    return replace(made, directory=wanted.out)
+
+
+def _extracted(wanted: Wanted) -> Extracted:
     project = open_project(wanted.source)
     operator = find_operator(project, wanted.symbol, wanted.at)
     draft = from_kind(operator, wanted.dtype)

@@ -20,7 +20,7 @@ from astra_kernels.extraction.signature import slots
 from astra_kernels.extraction.stub import stub
 from astra_kernels.extraction.syntax import Function, functions, without_comments
 from astra_kernels.extraction.trial import Trial, tried
-from astra_kernels.extraction.writing import Baseline, free, remove, write_problem
+from astra_kernels.extraction.writing import Baseline, made_aside, remove, write_problem
 from astra_kernels.languages.cuda.toolchain import find_toolchain
 
 _OF_TORCH = re.compile(r'#\s*include\s*[<"](?:torch|ATen|c10)/')
@@ -57,7 +57,12 @@ def init(wanted: Beginning) -> Begun:
             Nothing is written then.
         SetupError: a compiler is missing.
     """
-    free(wanted.out)
+    with made_aside(wanted.out) as place:
+        made = _begun(replace(wanted, out=place))
+    return replace(made, directory=wanted.out)
+
+
+def _begun(wanted: Beginning) -> Begun:
     if not wanted.source.is_file():
         raise UserError(f"{wanted.source}: no such file")
     text = wanted.source.read_bytes().decode(errors="replace")

@@ -58,7 +58,8 @@ def tried(directory: Path, cache: Path, hidden_seed: int = 1) -> Trial:
             count += len(outcome.workloads)
         return Trial(True, "", count)
     except AstraError as error:
-        return Trial(False, str(error), failure=type(error).__name__)
+        said = str(error).replace(f"{directory}/", "")  # it is made aside, under another path
+        return Trial(False, said, failure=type(error).__name__)
 
 
 def describe(outcome: object) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +39,28 @@ def free(directory: Path) -> Path:
     if directory.exists():
         raise UserError(f"{directory} exists; give another directory with --out")
     return directory
+
+
+@contextmanager
+def made_aside(directory: Path) -> Iterator[Path]:
+    """A path to make a problem at, which becomes `directory` when it is done; an interrupted one leaves nothing there.
+
+    Raises:
+        UserError: the directory exists or cannot be written.
+    """
+    free(directory)
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        scratch = tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be written: {error.strerror or error}") from None
+    try:
+        place = Path(scratch) / directory.name
+        yield place
+        free(directory)
+        place.rename(directory)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def write_problem(directory: Path, baseline: Baseline, draft: Draft, texts: dict[str, str]) -> None:

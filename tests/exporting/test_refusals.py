@@ -132,6 +132,18 @@ def test_a_problem_without_provenance(refused, scale):
         find_originals(Tree.open(scale / "engine"), run, (), moved=False)
 
 
+def test_an_instance_of_a_template(scale):
+    from astra_kernels.exporters.git import Tree
+    from astra_kernels.exporters.originals import find_originals
+
+    path = scale / "run/problem/provenance.json"
+    record = json.loads(path.read_text())
+    record["entry"]["name"] = "ScaleKernel<half>::run"
+    path.write_text(json.dumps(record))
+    with pytest.raises(ExportRefused, match="an instance of a template"):
+        find_originals(Tree.open(scale / "engine"), read_run_unchecked(scale), (), moved=False)
+
+
 def read_run_unchecked(scale):
     from astra_kernels.importers.problem_dir import load_problem
 

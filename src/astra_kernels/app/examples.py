@@ -27,6 +27,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "extract": (
         "astra extract rmsnorm --from flashinfer",
+        "astra extract 'ScaleKernel<half>::run' --from ~/sglang/python/sglang/jit_kernel",
         "astra extract silu_and_mul --from ~/vllm --at csrc/activation_kernels.cu:140 --out problem --compare",
     ),
     "export": (

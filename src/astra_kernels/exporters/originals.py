@@ -46,6 +46,11 @@ def find_originals(
             "the run's problem does not say where it is from (no provenance.json): make it with astra extract, and "
             "run the optimization on that"
         )
+    if "<" in provenance.entry.name:
+        raise ExportRefused(
+            f"{provenance.entry.name}: an instance of a template, and a guard in the template would stand in all of them; "
+            "specialise it by hand"
+        )
     known = {f.path_in_problem: f for f in provenance.files}
     if unknown := [path for path in changed if path not in known]:
         raise ExportRefused(

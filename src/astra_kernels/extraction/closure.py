@@ -8,7 +8,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from astra_kernels.errors import UserError
@@ -47,6 +47,15 @@ class Closure:
     notes: list[str] = field(default_factory=list)
     forwarding: set[str] = field(default_factory=set)
     """Files that only include another one, which is included under two names."""
+
+    def compiled(self) -> Closure:
+        """With an entry file that a compiler takes for a source: what projects compile by including it is called `.cu`."""
+        if not self.entry.endswith(".cuh"):
+            return self
+        unit = self.entry.removesuffix("h")
+        files = {unit if name == self.entry else name: text for name, text in self.files.items()}
+        origins = {unit if name == self.entry else name: p for name, p in self.origins.items()}
+        return replace(self, entry=unit, files=files, origins=origins)
 
 
 @dataclass(frozen=True)

@@ -69,10 +69,9 @@ def whole_original(project: Project, operator: Operator, preprocessor: Preproces
     text = project.read(operator.function.path)
     exported = re.search(rf"TVM_FFI_DLL_EXPORT_TYPED_FUNC\(\s*{operator.symbol}\s*,", text)
     if operator.binding == "tvm-ffi" and not exported:
-        text += (
-            f"\nTVM_FFI_DLL_EXPORT_TYPED_FUNC({operator.symbol}, {operator.function.qualified});\n"
-        )
+        text += f"\nTVM_FFI_DLL_EXPORT_TYPED_FUNC({operator.symbol}, {operator.called});\n"
     closure = collect(project, operator.function.path, text, preprocessor, every_include=True)
+    closure = closure.compiled()
     return Original(closure.entry, closure.files)
 
 

@@ -76,9 +76,10 @@ def extract(wanted: Wanted) -> Extracted:
 def _extracted(wanted: Wanted) -> Extracted:
     project = open_project(wanted.source)
     operator = find_operator(project, wanted.symbol, wanted.at)
-    draft = from_kind(operator, wanted.dtype)
+    dtype = (operator.instance and operator.instance.element) or wanted.dtype
+    draft = from_kind(operator, dtype)
     if draft is None:
-        draft = inferred(operator, wanted.dtype, project)
+        draft = inferred(operator, dtype, project)
     else:
         draft.sizes, draft.untimed, said = with_stated(
             draft.axes, draft.sizes, draft.untimed, project, operator.symbol
@@ -166,6 +167,7 @@ def _tried(wanted: Wanted, what: _Preprocessed, draft: Draft) -> Extracted:
 
 def _written(wanted: Wanted, what: _Preprocessed, draft: Draft, closure: Closure) -> Extracted:
     operator, project = what.operator, what.project
+    closure = closure.compiled()
     baseline = _baseline(operator, closure, what.preprocessor.flags)
     provenance = provenance_of(project, operator, closure, dirty=wanted.dirty)
     texts = {
@@ -238,15 +240,15 @@ def _rewritten(wanted: Wanted, baseline: Baseline, draft: Draft, texts: dict[str
 def _reduced(project: Project, operator: Operator) -> str:
     """The operator's file without what it does not need, with its export at the end."""
     function = operator.function
-    text = pruned(project.read(function.path), [function.name])
+    text = pruned(project.read(function.path), [operator.defined])
     if operator.binding != "tvm-ffi":
         return text
-    if function.template:
+    if function.template and operator.instance is None:
         raise UserError(
-            f"{function.place}: {function.name} is a template {function.template}: export one of its instances, "
-            "and extract that"
+            f"{function.place}: {function.name} is a template {function.template}: name an instance of it, such as "
+            f"'{function.name}<half>'"
         )
-    export = f"\nTVM_FFI_DLL_EXPORT_TYPED_FUNC({operator.symbol}, {function.qualified});\n"
+    export = f"\nTVM_FFI_DLL_EXPORT_TYPED_FUNC({operator.symbol}, {operator.called});\n"
     includes = "" if "tvm" in text else "#include <tvm/ffi/tvm_ffi.h>\n"
     return f"{includes}{text}{export}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import keyword
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from astra_kernels.errors import UserError
+from astra_kernels.extraction.instances import Instance, instance_of
 from astra_kernels.extraction.project import Project
 from astra_kernels.extraction.syntax import Function, functions, without_comments
 
@@ -34,6 +36,20 @@ class Operator:
     binding: Binding
     schema: str = ""
     """As `TORCH_LIBRARY` registers it."""
+    instance: Instance | None = None
+    """Of which template it is one."""
+
+    @property
+    def called(self) -> str:
+        """How C++ calls it."""
+        if self.instance is not None:
+            return self.instance.called(self.function.namespace)
+        return self.function.qualified
+
+    @property
+    def defined(self) -> str:
+        """The definition of the file that has it: itself, or its class."""
+        return self.instance.name if self.instance is not None else self.function.name
 
 
 def find_operator(project: Project, symbol: str, at: str | None = None) -> Operator:
@@ -47,6 +63,8 @@ def find_operator(project: Project, symbol: str, at: str | None = None) -> Opera
     Raises:
         UserError: there is none, or there are several.
     """
+    if (instance := instance_of(symbol)) is not None:
+        return _instance(project, instance, at)
     wanted = symbol.rpartition("::")[2]
     exports = dict(_exports(project, wanted))
     callee = exports.get(wanted, symbol)
@@ -63,16 +81,47 @@ def find_operator(project: Project, symbol: str, at: str | None = None) -> Opera
         found = named if len(named) == 1 else found
     if not found:
         raise UserError(_unknown(project, symbol, at))
+    function = _readable(_single(symbol, found))
+    binding = _binding(function)
+    name = wanted if wanted in exports else function.name
+    schema = _schema(project, wanted) if binding == "torch" else ""
+    return Operator(name, function, binding, schema)
+
+
+def _single(symbol: str, found: list[Function]) -> Function:
     if len(found) > 1:
         listed = "".join(f"\n  {f.place}  {f.signature}" for f in found[:_MOST_SHOWN])
         raise UserError(
             f"{symbol}: {len(found)} functions have this name; choose one with --at FILE:LINE:{listed}"
         )
-    (function,) = found
-    binding = _binding(function)
-    name = wanted if wanted in exports else function.name
-    schema = _schema(project, wanted) if binding == "torch" else ""
-    return Operator(name, function, binding, schema)
+    return found[0]
+
+
+def _readable(function: Function) -> Function:
+    """Parameters become those of a Python function: `in` is read as `in_`. The sources stay as they are."""
+    text, parameters = function.text, []
+    for parameter in function.parameters:
+        name = f"{parameter.name}_" if keyword.iskeyword(parameter.name) else parameter.name
+        if name != parameter.name:
+            text = re.sub(rf"\b{parameter.name}\b", name, text)
+        parameters.append(replace(parameter, name=name))
+    return replace(function, text=text, parameters=tuple(parameters))
+
+
+def _instance(project: Project, instance: Instance, at: str | None) -> Operator:
+    symbol = instance.written
+    found = _once(project, instance.definitions(project))
+    if at is not None:
+        found = [f for f in found if _lies_at(f, at)]
+    if not found:
+        kind = "class template with this member" if instance.member else "function template"
+        raise UserError(f"{symbol}: no {kind} in {project.release.name}{f' at {at}' if at else ''}")
+    function = _readable(_single(symbol, found))
+    if _binding(function) != "tvm-ffi":
+        raise UserError(
+            f"{function.place}: {symbol}: of templates only those can be taken out that take TensorView, as jit kernels do"
+        )
+    return Operator(instance.exported(project), function, "tvm-ffi", instance=instance)
 
 
 def _once(project: Project, functions: Iterable[Function]) -> list[Function]:

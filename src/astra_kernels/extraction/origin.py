@@ -105,7 +105,7 @@ def _entry(project: Project, operator: Operator) -> OriginalFunction:
     function = operator.function
     written = function.path in project.generated
     return OriginalFunction(
-        name=function.qualified,
+        name=operator.instance.written if operator.instance else function.qualified,
         file=project.in_repository(WRITER if written else function.path),
         line=writer_line(project.root) if written else function.line,
     )

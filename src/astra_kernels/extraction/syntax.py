@@ -13,6 +13,7 @@ from tree_sitter import Language, Node, Parser
 WORD = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DEFINING = ("function_definition", "class_specifier", "struct_specifier", "enum_specifier")
+_CLASSES = ("class_specifier", "struct_specifier")
 _NAMESPACE = "namespace_definition"
 
 
@@ -102,6 +103,23 @@ def functions(text: str, path: str) -> Iterator[Function]:
             found = _function(inner, namespace, path)
             if found is not None:
                 yield replace(found, line=int(node.start_point.row) + 1, template=template)
+
+
+def members(text: str, path: str) -> Iterator[tuple[str, Function]]:
+    """Functions that are defined inside of classes, with the name of the class; lines are theirs."""
+    for item, namespace in _items(parse(text), ""):
+        node = item
+        if item.type == "template_declaration":
+            node = next((c for c in item.children if c.type in _CLASSES), item)
+        if node.type not in _CLASSES:
+            continue
+        owner = text_of(node.child_by_field_name("name")).partition("<")[0]
+        body = node.child_by_field_name("body")
+        for child in body.children if body is not None else ():
+            if child.type == "function_definition":
+                found = _function(child, namespace, path)
+                if found is not None:
+                    yield owner, found
 
 
 def _items(node: Node, namespace: str) -> Iterator[tuple[Node, str]]:

@@ -183,3 +183,49 @@ def test_damaged_reports(scale, refused, tmp_path):
         json.dumps({"namespace": "astra_x", "gpu": "g", "rows": [row]})
     )
     assert "is about astra_x" in refused(engagement=tmp_path / "report.json")
+
+
+def test_a_winner_that_is_wrong_at_odd_sizes_of_its_range(scale, refused):
+    """Right at every size that was timed: only sizes inside of the range show it."""
+    loop = "i < columns; i +="
+    wrong = (
+        "scale.cu",
+        loop,
+        loop.replace("columns", "columns - (columns % 2 == 1 && gridDim.x == 64)"),
+    )
+    rewritten(scale, (*sources.EDITS, wrong))
+    assert "(verified): incorrect" in refused(NothingToExport)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["static int calls = 0;", "__device__ int calls;", "__constant__ float calls[4];", "std::atomic<int> calls{0};"],
+)  # fmt: skip
+def test_a_variable_that_would_be_there_twice(scale, refused, variable):
+    """The rest of the engine reads or writes the one that the new code would no longer touch."""
+    header = scale / "engine/csrc/common/element.cuh"
+    text = header.read_text().replace(
+        "#include <cstdint>", f"#include <atomic>\n#include <cstdint>\n{variable}"
+    )
+    run = read_run(scale / "run")
+    problem = scale / "run/problem"
+    assert run.history.finished.best
+    header.write_text(text)
+    from astra_kernels.exporters.change import _require_no_state
+    from astra_kernels.exporters.namespaced import Namespaced
+    from astra_kernels.importers.problem_dir import load_problem
+
+    (problem / "baseline/common/element.cuh").write_text(text)
+    parts = Namespaced((), (), (), (("common/element.cuh", text),), "")
+    with pytest.raises(ExportRefused, match="calls would be there twice"):
+        _require_no_state(load_problem(problem), parts)
+
+
+def test_variables_that_do_not_change_and_those_of_elsewhere_are_no_state():
+    from astra_kernels.extraction.syntax import variables
+
+    text = (
+        "constexpr int a = 3;\nstatic const int b = 4;\nextern int c;\nvoid f(int d);\nusing e = int;\n"
+        "static __constant__ const float g[2] = {1, 2};\nnamespace n {\nint h = 1;\nvoid i() { static int j; }\n}\n"
+    )
+    assert variables(text) == {"h"}

@@ -51,3 +51,20 @@ def test_a_comment_behind_a_brace_stays_with_it():
     assert "first" not in left and "/* The second one. */" in left
     only = pruned(BEHIND_A_NAMESPACE, ["first"])
     assert "// The first operator." in only and "LAUNCH" not in only and "second" not in only
+
+
+MADE_BY_A_MACRO = """\
+#define DEFINE_OPERATOR(NAME) void NAME(float* y) { NAME##_kernel<<<1, 1>>>(y); }
+#define UNUSED(x) x
+
+__global__ void made_kernel(float* y) {}
+DEFINE_OPERATOR(made)
+
+void wanted(float* y) {}
+"""
+
+
+def test_what_a_macro_makes_stays_with_the_macro():
+    left = pruned(MADE_BY_A_MACRO, ["wanted"])
+    assert "#define DEFINE_OPERATOR" in left and "DEFINE_OPERATOR(made)" in left
+    assert "UNUSED" not in left

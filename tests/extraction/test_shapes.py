@@ -2,7 +2,10 @@
 
 import pytest
 
+from astra_kernels.extraction.finding import Operator
+from astra_kernels.extraction.inferred import inferred
 from astra_kernels.extraction.shapes import shapes_of, stated_shapes
+from astra_kernels.extraction.syntax import functions
 
 SILU = """\
 void silu_and_mul(torch::Tensor& out,    // [..., d]
@@ -50,3 +53,14 @@ def test_what_is_no_shape_is_not_taken(comment):
 def test_a_comment_in_the_body_is_not_a_parameters():
     text = "void f(torch::Tensor& out) {\n  g(x,  // [a, b]\n    out);\n}\n"
     assert stated_shapes(text, ("out", "x")) == {}
+
+
+def test_numbers_and_choices_have_the_values_that_the_source_gives_them():
+    text = (
+        "void f(torch::Tensor& out, const torch::Tensor& x, bool flag = true, bool other = false,\n"
+        "       int64_t layout = 3, int64_t mode = kDefault) {\n  out.size(1); x.size(1);\n}\n"
+    )
+    (function,) = functions(text, "f.cu")
+    draft = inferred(Operator("f", function, "torch"), "float16", None)
+    values = {a["name"]: a["value"] for a in draft.arguments if isinstance(a, dict)}
+    assert values == {"flag": True, "other": False, "layout": 3, "mode": 1}

@@ -29,13 +29,25 @@ def _around(problem: Problem, region: Region) -> Iterator[dict[str, int]]:
     if region.axis:
         domain = axes[region.axis].domain
         step = domain.multiple_of if domain is not None else 1
-        middle = (region.low + region.high) // 2 // step * step
-        wanted = {region.low - step, region.low, middle, region.high, region.high + step}
+        wanted = {region.low - step, region.low, region.high, region.high + step}
+        wanted |= set(_between(region.low, region.high, step))
         yield from (region.sizes(size) for size in sorted(wanted) if size > 0)
     for name, size in region.exact:
         domain = axes[name].domain
         step = domain.multiple_of if domain is not None else 1
         yield {**region.sizes(region.low), name: size + step}
+
+
+def _between(low: int, high: int, step: int) -> Iterator[int]:
+    """Sizes inside that no one timed: next to both ends, in the middle, and odd multiples in each quarter.
+
+    A kernel that is right at round sizes may leave out the last row or the last vector of others.
+    """
+    first, last = -(-low // step), high // step
+    quarters = (first + (last - first) * part // 4 for part in (1, 2, 3))
+    for multiple in (first + 1, last - 1, (first + last) // 2, *(q | 1 for q in quarters)):
+        if first < multiple < last:
+            yield multiple * step
 
 
 def border_workloads(problem: Problem, found: tuple[Region, ...]) -> tuple[Workload, ...]:

@@ -11,12 +11,12 @@ from astra_kernels.errors import ExportRefused, NothingToExport
 from astra_kernels.exporters.git import git
 from astra_kernels.exporters.guard import Guard, make_guard
 from astra_kernels.exporters.insertion import guarded
-from astra_kernels.exporters.namespaced import moved_files, namespaced
+from astra_kernels.exporters.namespaced import Namespaced, moved_files, namespaced
 from astra_kernels.exporters.new_file import Origin, new_file
 from astra_kernels.exporters.originals import Originals
 from astra_kernels.exporters.regions import Region, Timed, regions
 from astra_kernels.exporters.winner import Winner
-from astra_kernels.extraction.syntax import Function, functions
+from astra_kernels.extraction.syntax import Function, functions, variables
 from astra_kernels.records.problem import Problem
 from astra_kernels.records.wins import is_win, timed_workloads
 
@@ -106,8 +106,8 @@ def make_change(
     guard = make_guard(problem, function, found, capability_of(winner.gpu))
     changed = changed_files(problem, winner)
     parts = namespaced(sources, moved_files(sources, changed, entry), namespace, function.name)
-    stem = posixpath.splitext(originals.entry)[0]
-    new_path = f"{stem}_astra.cuh"
+    _require_no_state(problem, parts)
+    new_path = _new_path(originals.entry, text, function)
     scope = f"::{namespace}::{function.namespace}::" if function.namespace else f"::{namespace}::"
     passed = ", ".join(p.name for p in function.parameters)
     result = guarded(
@@ -130,6 +130,26 @@ def make_change(
         problem.provenance.entry.line + 1,
         {new_path: made, originals.entry: result},
     )
+
+
+def _require_no_state(problem: Problem, parts: Namespaced) -> None:
+    """Raises ExportRefused where the new code would get a variable of its own beside the original's."""
+    for path, text in parts.texts:
+        twice = variables(text) & variables(problem.baseline.sources.get(path, ""))
+        if twice:
+            raise ExportRefused(
+                f"{path}: {', '.join(sorted(twice))} would be there twice, in the new code and in the old, and what the rest of "
+                "the framework writes to one the other does not see; pass it to the kernel, and run the optimization on that"
+            )
+
+
+def _new_path(operator_file: str, text: str, function: Function) -> str:
+    """Beside the operator's file; of a second operator of the same file by its name."""
+    stem = posixpath.splitext(operator_file)[0]
+    plain = f"{stem}_astra.cuh"
+    if f'"{posixpath.basename(plain)}"' not in text or "::confirmed(" in function.text:
+        return plain
+    return f"{stem}_{function.name}_astra.cuh"
 
 
 def changed_files(problem: Problem, winner: Winner) -> tuple[str, ...]:

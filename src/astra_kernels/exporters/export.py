@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,7 +115,8 @@ class _Exporting:
         text = text_in(copy, self._originals.entry)
         change = make_change(self._problem, self._winner, self._originals, text, self._origin())
         self._require_new(copy, change.new_path)
-        call = python_call(open_project(str(copy)), self._problem)
+        project = open_project(str(copy))
+        call = python_call(project, self._problem)
         lacking = unable(self._problem, call)
         added = {} if lacking or call is None else dict(tree_files(self._problem, change, call))
         for path in added:
@@ -139,6 +142,7 @@ class _Exporting:
             missing=self._originals.missing,
             share=share,
             commands=self._commands(change),
+            caveats=tuple(self._caveats(text, project.flags(self._originals.entry))),
         )
         files = {
             PATCH: patch,
@@ -154,6 +158,20 @@ class _Exporting:
         _write(self._asked.out, files)
         said = tuple(str(r) for r in change.regions)
         return Exported(self._asked.out, tuple(files), said, proofs, self._winner.modelled)
+
+    def _caveats(self, text: str, flags: tuple[str, ...]) -> Iterator[str]:
+        """What of the tree's builds nobody tried: of its operator's file, and with which compiler flags."""
+        judged = self._problem.spec.compile_options.cuda_cflags
+        if differ := sorted({*flags} ^ {*judged}):
+            yield (
+                f"The tree's compiler flags: it gives {' '.join(flags) or 'none'}, and the kernel was judged with "
+                f"{' '.join(judged) or 'none'} ({', '.join(differ)} differ)"
+            )
+        if re.search(r"\bUSE_ROCM\b|\b__HIP", text):
+            yield (
+                f"Builds of `{self._originals.entry}` for AMD GPUs: the new file is CUDA code, and neither its include nor the "
+                "guard asks for CUDA; put both between `#ifndef USE_ROCM` and `#endif`"
+            )
 
     def _require_new(self, copy: Path, path: str) -> None:
         if (copy / path).exists():

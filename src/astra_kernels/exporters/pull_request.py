@@ -30,6 +30,8 @@ class Told:
     missing: tuple[str, ...]
     share: Share | None
     commands: tuple[str, ...]
+    caveats: tuple[str, ...] = ()
+    """What of the tree's builds was not tried."""
 
 
 def pull_request(told: Told) -> str:
@@ -100,13 +102,14 @@ def _not_tested(told: Told) -> Iterator[str]:
         "and they may be slower"
     )
     yield (
-        "Sizes inside of a range that are not in the table: their correctness rests on the hidden workloads, "
-        "their time on nothing"
+        "Sizes inside of a range that are not in the table: their correctness rests on the hidden workloads and on up to "
+        "six sizes of each range that the patched tree was judged at, their time on nothing"
     )
     if fixed := told.change.guard.constants:
         yield (
             f"Calls for which not {' and '.join(f'`{c}`' for c in fixed)}: no workload has another value, and the old code runs"
         )
+    yield from told.caveats
     yield "Tensors that overlap otherwise than by starting at the same address"
     if winner.modelled:
         yield "Time on any GPU"

@@ -28,7 +28,8 @@ from astra_kernels.records.problem import Problem
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
 _INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]{4,}\*/\s+(.*?);")
 _LABEL = re.compile(r"\.L_x_\d+|\$\w+")
-_UNNAMED = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_")
+_UNNAMED = re.compile(r"_GLOBAL__N__[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}")
+"""An unnamed namespace is called by its file's name between two hashes of what is compiled."""
 _BUILD_DEADLINE_S = 900.0
 
 
@@ -191,7 +192,7 @@ def instructions(listing: str) -> dict[str, str]:
     current: list[str] = []
     for line in listing.splitlines():
         if section := _SECTION.match(line):
-            current = found.setdefault(_UNNAMED.sub("_GLOBAL__N__", section[1]), [])
+            current = found.setdefault(_UNNAMED.sub(r"_GLOBAL__N__\1", section[1]), [])
         elif instruction := _INSTRUCTION.match(line):
             current.append(instruction[1])
     return {name: _relabelled("\n".join(lines)) for name, lines in found.items() if lines}

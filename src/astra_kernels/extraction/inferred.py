@@ -125,13 +125,22 @@ def _arguments(
             axis = slot.name if slot.name in shapes.axes else axis
             arguments.append({"name": axis, "ctype": slot.dtype})
         else:
-            value = {"bool": False, "integer": 1}.get(slot.role)
+            value = _default(slot)
             if slot.role == "string":
                 value = next(iter(_LITERAL.findall(operator.function.text)), "")
             ctype = slot.dtype if slot.role == "integer" else slot.role
             arguments.append({"name": slot.name, "ctype": ctype, "value": value})
             guesses.append(f"{slot.name} is {value!r}")
     return arguments, scalars
+
+
+def _default(slot: Slot) -> object:
+    """The value of a parameter that is neither a size nor varied: the one that the source gives it, else a usual one."""
+    if slot.role == "bool":
+        return slot.default == "true"
+    if slot.role == "integer":
+        return int(slot.default) if slot.default.lstrip("-").isdigit() else 1
+    return None
 
 
 def _axis(slot: Slot, shapes: Shapes) -> str | None:

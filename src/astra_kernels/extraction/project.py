@@ -101,8 +101,9 @@ class Project:
     def flags(self, source: str) -> tuple[str, ...]:
         """Compiler flags about code that the project's build files and modules give for a source."""
         found: dict[str, None] = {}
-        for name in _FLAG_FILES:
-            for path in (self.root / name, self.root.parent / name):
+        above = [self.root / folder for folder in Path(source).parents]
+        for folder in (*above, self.root.parent):
+            for path in (folder / name for name in _FLAG_FILES):
                 if path.is_file():
                     text = path.read_text(encoding="utf-8", errors="replace")
                     found |= dict.fromkeys(_FLAG.findall(text))

@@ -41,7 +41,7 @@ def pruned(text: str, wanted: Iterable[str]) -> str:
     """
     data = text.encode()
     items = list(_items(parse(text)))
-    needed = set(wanted)
+    needed = set(wanted) | _called_at_the_top(parse(text))
     kept: set[_Item] = set()
     while True:
         more = {i for i in items if i not in kept and i.names & needed}
@@ -63,6 +63,17 @@ def _trails(comment: Node) -> bool:
     if before is None or before is comment.parent:
         return False
     return before.end_point.row == comment.start_point.row
+
+
+def _called_at_the_top(node: Node) -> set[str]:
+    """Macros that stand alone between definitions, such as `DEFINE_OPERATOR(scale)`: they stay, so what they are stays."""
+    found: set[str] = set()
+    for child in node.children:
+        if child.type in _INSIDE and (body := child.child_by_field_name("body")) is not None:
+            found |= _called_at_the_top(body)
+        elif child.type == "expression_statement" and not text_of(child).startswith(_REGISTRATIONS):
+            found |= words(text_of(child))
+    return found
 
 
 def _items(node: Node) -> Iterator[_Item]:

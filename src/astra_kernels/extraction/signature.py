@@ -49,6 +49,8 @@ class Slot:
     """Of a tensor, where it is known; of a number, the type as definitions name it."""
     written: bool | None = None
     """Whether a tensor is written; None where neither type nor name says."""
+    default: str = ""
+    """The parameter's, as the source writes it."""
 
 
 def slots(operator: Operator) -> tuple[Slot, ...]:
@@ -81,11 +83,12 @@ def _slot(parameter: Parameter, operator: Operator) -> Slot:
     if plain in _FLOATS:
         return Slot(parameter.name, "float", "float32" if plain == "float" else "float64")
     if plain == "bool":
-        return Slot(parameter.name, "bool")
+        return Slot(parameter.name, "bool", default=parameter.default)
     if _INTEGERS.fullmatch(plain):
         wide = "64" in plain or "long" in plain or plain == "size_t"
         sign = "u" if plain.startswith("u") else ""
-        return Slot(parameter.name, "integer", f"{sign}int{64 if wide else 32}")
+        width = f"{sign}int{64 if wide else 32}"
+        return Slot(parameter.name, "integer", width, default=parameter.default)
     return Slot(parameter.name, "string" if plain in ("string", "String") else "unknown")
 
 

@@ -23,6 +23,8 @@ class Parameter:
 
     type: str
     name: str
+    default: str = ""
+    """As it stands behind the `=`."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,23 @@ def functions(text: str, path: str) -> Iterator[Function]:
                 yield replace(found, line=int(node.start_point.row) + 1, template=template)
 
 
+def variables(text: str) -> frozenset[str]:
+    """Variables of a file that can change: those at the top level or in namespaces that are neither const nor elsewhere's."""
+    found: set[str] = set()
+    for node, _ in _items(parse(text), ""):
+        if node.type != "declaration":
+            continue
+        qualifiers = text_of(node).partition("=")[0].partition("{")[0]
+        if re.search(r"\b(?:const|constexpr|extern|using|typedef)\b", qualifiers):
+            continue
+        for declarator in node.children_by_field_name("declarator"):
+            if any(n.type == "function_declarator" for n in walk(declarator)):
+                continue
+            head = text_of(declarator).partition("=")[0].partition("[")[0].partition("{")[0]
+            found |= set(WORD.findall(head)[-1:])
+    return frozenset(found)
+
+
 def members(text: str, path: str) -> Iterator[tuple[str, Function]]:
     """Functions that are defined inside of classes, with the name of the class; lines are theirs."""
     for item, namespace in _items(parse(text), ""):
@@ -164,12 +183,14 @@ def _parameters(node: Node | None) -> Iterator[Parameter]:
     for child in node.children if node is not None else ():
         if child.type not in ("parameter_declaration", "optional_parameter_declaration"):
             continue
-        text = " ".join(without_comments(text_of(child)).split("=")[0].split())
+        declared, _, default = without_comments(text_of(child)).partition("=")
+        text = " ".join(declared.split())
         found = re.fullmatch(r"(.*?)(\w+)((?:\[\w*\])?)", text)
         if found is None or not found[1].strip():
             yield Parameter(text, "")
         else:
-            yield Parameter(" ".join((found[1] + ("*" if found[3] else "")).split()), found[2])
+            kind = " ".join((found[1] + ("*" if found[3] else "")).split())
+            yield Parameter(kind, found[2], default.strip())
 
 
 def _outside_bodies(node: Node) -> Iterator[Node]:

@@ -194,7 +194,7 @@ def instructions(listing: str) -> dict[str, str]:
         if section := _SECTION.match(line):
             current = found.setdefault(_UNNAMED.sub(r"_GLOBAL__N__\1", section[1]), [])
         elif instruction := _INSTRUCTION.match(line):
-            current.append(instruction[1])
+            current.append(_UNNAMED.sub(r"_GLOBAL__N__\1", instruction[1]))
     return {name: _relabelled("\n".join(lines)) for name, lines in found.items() if lines}
 
 

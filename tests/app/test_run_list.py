@@ -58,8 +58,9 @@ def test_what_is_kept_is_not_believed_when_the_log_has_changed(folder):
     assert "sigmoid" not in {o["run"] for o in json.loads(listed(folder, "--json").stdout)}
 
 
-def test_a_damaged_keepsake_and_a_folder_that_may_only_be_read_are_no_trouble(folder):
-    (folder / "sigmoid" / ".overview.json").write_text('{"form": 2, "log": 7')
+@pytest.mark.parametrize("kept", ['{"form": 2, "log": 7', "{}", "[]", '{"form": 2}', "7"])
+def test_a_damaged_keepsake_and_a_folder_that_may_only_be_read_are_no_trouble(folder, kept):
+    (folder / "sigmoid" / ".overview.json").write_text(kept)
     first = listed(folder).stdout
     assert "not established" in first
     for run in folder.iterdir():

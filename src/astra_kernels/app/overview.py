@@ -53,7 +53,7 @@ def overview_of(directory: Path) -> Overview:
         raise RunError(f"{directory}: cannot be read: {error.strerror or error}") from None
     state = [now.st_size, now.st_mtime_ns]
     kept = directory / _KEPT
-    with suppress(OSError, ValueError, TypeError, AttributeError):
+    with suppress(OSError, ValueError, TypeError, AttributeError, LookupError):
         stored = parse_json(kept.read_bytes())
         if (stored["form"], stored["log"]) == (_FORM, state):
             return Overview(**{**stored["overview"], "run": directory.name})
